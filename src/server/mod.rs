@@ -1,0 +1,5 @@
+//! The issuer node.
+
+pub mod api;
+pub mod raft;
+pub mod store;
