@@ -1,1 +1,17 @@
-//! To be written.
+//! The wire contract in Rust: generated code, and the translations between protobuf and the words.
+//!
+//! The code under `generated/` is checked in, so that nobody needs protoc; `tests/wire` fails when it
+//! is stale and rewrites it with `FENCEPOST_REGENERATE=1 cargo test --test wire`.
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    reason = "generated"
+)]
+#[rustfmt::skip]
+#[path = "generated/fencepost.v1.rs"]
+pub mod v1;
+
+/// The descriptors of `fencepost.v1`, for reflection.
+pub const V1_DESCRIPTORS: &[u8] = include_bytes!("generated/fencepost.v1.binpb");

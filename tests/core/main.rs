@@ -1,0 +1,1 @@
+//! The issuer core against golden scripts and a naive oracle.

@@ -1,0 +1,1 @@
+//! Raft: forming, membership, failover, snapshots.

@@ -1,0 +1,1 @@
+//! A node in one process, through its API.

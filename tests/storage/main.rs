@@ -1,0 +1,1 @@
+//! The store, and what damages it.

@@ -1,0 +1,3 @@
+//! The wire contract: the generated code is what the protos say.
+
+mod generated;
