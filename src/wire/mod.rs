@@ -15,3 +15,14 @@ pub mod v1;
 
 /// The descriptors of `fencepost.v1`, for reflection.
 pub const V1_DESCRIPTORS: &[u8] = include_bytes!("generated/fencepost.v1.binpb");
+
+/// What the nodes of a cluster say to each other. For `server::raft` alone.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    reason = "generated"
+)]
+#[rustfmt::skip]
+#[path = "generated/fencepost.peer.v1.rs"]
+pub mod peer_v1;

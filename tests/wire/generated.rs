@@ -62,6 +62,11 @@ fn generated_code_is_what_the_protos_say() {
         &["fencepost/v1/issuer.proto", "fencepost/v1/cluster.proto"],
         out.path(),
     );
+    generate(
+        "fencepost.peer.v1",
+        &["fencepost/peer/v1/raft.proto"],
+        out.path(),
+    );
     let fresh = contents(out.path());
     let checked_in = root().join("src/wire/generated");
     if std::env::var_os(REGENERATE).is_some() {
