@@ -3,10 +3,14 @@
 //! The code under `generated/` is checked in, so that nobody needs protoc; `tests/wire` fails when it
 //! is stale and rewrites it with `FENCEPOST_REGENERATE=1 cargo test --test wire`.
 
+pub mod failure;
+
 #[allow(
     missing_docs,
     unreachable_pub,
     clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
     reason = "generated"
 )]
 #[rustfmt::skip]
