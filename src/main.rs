@@ -1,3 +1,9 @@
-//! The `fencepost` binary.
+//! The `fencepost` binary: the command line, and through it the node.
 
-fn main() {}
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,90 @@
+//! The command line. This file is the root: what commands there are, and how a run ends.
+//!
+//! Commands that talk to a cluster take the [`connection`] options before or after their name; those
+//! that do not (`serve`, `dev`, ...) hide them, so that each `--help` shows only what has a meaning.
+//! A command returns [`exit::Outcome`]; only [`main`] prints a failure and turns it into a code.
+
+mod completions;
+mod connection;
+mod duration;
+mod exit;
+mod man;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// What stands above the list of commands in `fencepost --help`.
+const ABOUT: &str = "Issues fencing tokens: exclusive, time-limited access to named resources";
+
+/// The tutorial part of `fencepost --help`.
+const AFTER_HELP: &str = "\
+A grant carries a fencing token, greater than the token of every grant before it. Send the token along with
+each write; the resource refuses a lower one than it has seen. So a holder that was paused or cut off does
+no harm.
+
+Exit codes: 0 done; 1 unexpected; 2 usage; 3 refused by the rules (held by another, not the holder any
+more); 4 unavailable, certainly without effect; 5 unknown outcome. Those of a node: docs/operations.md.";
+
+/// The root of the command line.
+#[derive(Debug, Parser)]
+#[command(name = "fencepost", version, about = ABOUT, after_long_help = AFTER_HELP, max_term_width = 100)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(flatten)]
+    connection: connection::Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What `fencepost` can do; the order is the one of the help page.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Print the manual page, or write one page a command into a directory
+    Man(man::Args),
+}
+
+/// The commands that talk to no cluster, and therefore hide the connection options.
+const LOCAL: [&str; 5] = ["serve", "dev", "demo", "completions", "man"];
+
+/// The whole command tree as clap sees it, also for completions and manual pages.
+fn command() -> clap::Command {
+    LOCAL.iter().fold(Cli::command(), |root, name| {
+        if root.find_subcommand(name).is_none() {
+            return root;
+        }
+        root.mut_subcommand(name, connection::hide)
+    })
+}
+
+/// Parses the arguments, runs the command, reports a failure on standard error.
+pub(crate) fn main() -> ExitCode {
+    let cli = match command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+    {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
+    };
+    exit::report(run(cli))
+}
+
+fn run(cli: Cli) -> exit::Outcome {
+    match cli.command {
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_tree_is_consistent() {
+        super::command().debug_assert();
+    }
+}
