@@ -1,1 +1,111 @@
-//! To be written.
+//! Every limit of the words and of the core, each with the reason for its number.
+//!
+//! They are constants and not settings on purpose: replicas must refuse the same things at the same
+//! log position, so a limit that decides an outcome belongs to the version and not to a node's file.
+//! Units come last in a name. The assertions at the end relate the numbers to each other.
+
+/// The greatest token value: a token must fit a SQL `BIGINT`, which is signed.
+pub const TOKEN_VALUE_MAX: u64 = i64::MAX as u64;
+
+/// How many lower token values one Raft term is worth: a term adds `2^16` to the value of a token.
+pub const TOKEN_TERM_SHIFT: u32 = 16;
+
+/// The highest floor. Half of the token space, so that `floor + term * 2^16 + index` cannot come near
+/// [`TOKEN_VALUE_MAX`] for as long as terms and indexes stay within their own bounds. In
+/// microseconds, which is what a restore raises the floor to, this is the year 148,000.
+pub const FLOOR_MAX: u64 = TOKEN_VALUE_MAX / 2;
+
+/// The longest resource name, in Unicode scalar values.
+pub const RESOURCE_NAME_CHARS_MAX: usize = 160;
+
+/// The longest holder name, in Unicode scalar values.
+pub const HOLDER_CHARS_MAX: usize = 80;
+
+/// The longest issuer name, in Unicode scalar values.
+pub const ISSUER_NAME_CHARS_MAX: usize = 80;
+
+/// The longest reason that an operator may give for a revocation, in Unicode scalar values.
+pub const REASON_CHARS_MAX: usize = 200;
+
+/// The most bytes that UTF-8 takes for one Unicode scalar value.
+pub const CHAR_BYTES_MAX: usize = 4;
+
+/// The shortest TTL: below this, a commit and a renewal no longer fit into a third of it.
+pub const TTL_MS_MIN: u64 = 100;
+
+/// The longest TTL, one day: a holder that dies blocks its resource for that long.
+pub const TTL_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// The TTL when nobody names one: it outlasts any election and any sane pause of a holder.
+pub const TTL_MS_DEFAULT: u64 = 30_000;
+
+/// The longest request id on the wire, in bytes; ours are 16 random ones.
+pub const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// How many later request ids must settle before one is forgotten: 131,072, which is about 13
+/// seconds of the fastest cluster measured, and about 13 MiB of state when it is full.
+pub const REQUEST_IDS_SETTLED_MAX: u32 = 1 << 17;
+
+/// The most live grants in a cluster: about 400 MiB of state, and a snapshot that still moves in
+/// seconds. Beyond it an acquire is refused, so that state cannot grow without bound.
+pub const LIVE_GRANTS_MAX: usize = 1_000_000;
+
+/// The longest encoded command, in bytes. The log packs entries into records of 4 KiB, so a command
+/// must fit into one; it is checked before the command is proposed.
+pub const COMMAND_BYTES_MAX: usize = 4_000;
+
+/// What a command spends beside its list or its names: format, tag, stamp, count and fixed fields.
+pub const COMMAND_HEAD_BYTES_MAX: usize = 128;
+
+/// The most renewals in one entry, when all of them keep their TTL.
+pub const RENEWALS_PER_COMMAND_MAX: usize = 400;
+
+/// One renewal that keeps its TTL, encoded.
+pub const RENEWAL_BYTES_MIN: usize = 9;
+
+/// One renewal that names a TTL, encoded.
+pub const RENEWAL_BYTES_MAX: usize = 12;
+
+/// The most leases that one entry may expire: a token and its number of renewals take 16 bytes.
+pub const EXPIRIES_PER_COMMAND_MAX: usize = 200;
+
+/// One lease to expire, encoded.
+pub const EXPIRY_BYTES: usize = 16;
+
+/// The most grants on one page of a listing: about 1 MiB of the longest names.
+pub const LIST_PAGE_MAX: usize = 1_000;
+
+/// How many grants a page of a listing carries when the caller names no number.
+pub const LIST_PAGE_DEFAULT: usize = 100;
+
+/// The most node ids that the state remembers as used. Members are added by hand; somebody who
+/// reaches this is running a loop that should not be.
+pub const NODE_IDS_MAX: usize = 100_000;
+
+/// A node's lease outlasts the TTL by this many thousandths, so that clock rates that differ by 0.1 %
+/// each way can never end a lease before its holder's own deadline.
+pub const LEASE_MARGIN_PER_MILLE: u64 = 2;
+
+const _: () = {
+    assert!(TTL_MS_MIN <= TTL_MS_DEFAULT && TTL_MS_DEFAULT <= TTL_MS_MAX);
+    // A TTL is kept as 32 bits in the state and as a varint of at most four bytes in a renewal.
+    assert!(TTL_MS_MAX < 1 << 28);
+    assert!(RENEWAL_BYTES_MAX == 8 + 4);
+    assert!(
+        RENEWALS_PER_COMMAND_MAX * RENEWAL_BYTES_MIN + COMMAND_HEAD_BYTES_MAX <= COMMAND_BYTES_MAX
+    );
+    assert!(EXPIRIES_PER_COMMAND_MAX * EXPIRY_BYTES + COMMAND_HEAD_BYTES_MAX <= COMMAND_BYTES_MAX);
+    // The longest acquire and the longest revoke fit into a command.
+    assert!(
+        (RESOURCE_NAME_CHARS_MAX + HOLDER_CHARS_MAX) * CHAR_BYTES_MAX + COMMAND_HEAD_BYTES_MAX
+            <= COMMAND_BYTES_MAX
+    );
+    assert!(
+        (RESOURCE_NAME_CHARS_MAX + REASON_CHARS_MAX) * CHAR_BYTES_MAX + COMMAND_HEAD_BYTES_MAX
+            <= COMMAND_BYTES_MAX
+    );
+    // Names are measured by a 16-bit length in encoded form.
+    assert!(RESOURCE_NAME_CHARS_MAX * CHAR_BYTES_MAX <= u16::MAX as usize);
+    assert!(LIST_PAGE_DEFAULT <= LIST_PAGE_MAX);
+    assert!(FLOOR_MAX < TOKEN_VALUE_MAX);
+};
