@@ -1,0 +1,232 @@
+//! What can go wrong: errors of a running store, and refusals to open one.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// An error of a running store. All but [`Failure::Invalid`] and [`Failure::Superseded`] are
+/// final: the store never works again in this process.
+#[derive(Debug, Clone, Error)]
+#[error("{kind}: {what}")]
+pub struct StoreError {
+    /// What kind of failure, which decides the exit code of the node.
+    pub kind: Failure,
+    what: Arc<str>,
+}
+
+/// Kinds of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// No space or quota left. A restart with space recovers all that was acknowledged.
+    #[error("the disk is full")]
+    DiskFull,
+    /// Something that was written is not there any more, or is not what was written.
+    #[error("the storage is damaged")]
+    Damaged,
+    /// The disk or the database failed in some other way.
+    #[error("the storage failed")]
+    Io,
+    /// The store was closed.
+    #[error("the storage is closed")]
+    Closed,
+    /// The caller broke the contract: a hole, a falling term, an entry over its limit. Nothing
+    /// was written, and the store works on.
+    #[error("refused to write")]
+    Invalid,
+    /// The snapshot being read was replaced by a newer one. Only the reader ends.
+    #[error("the snapshot was superseded")]
+    Superseded,
+}
+
+impl StoreError {
+    /// The caller broke the contract.
+    #[must_use]
+    pub fn invalid(what: impl Into<Arc<str>>) -> Self {
+        Self {
+            kind: Failure::Invalid,
+            what: what.into(),
+        }
+    }
+
+    /// Stored bytes are not what was written.
+    #[must_use]
+    pub fn damaged(what: impl Into<Arc<str>>) -> Self {
+        Self {
+            kind: Failure::Damaged,
+            what: what.into(),
+        }
+    }
+
+    pub(super) fn closed() -> Self {
+        Self {
+            kind: Failure::Closed,
+            what: "no more writes are taken".into(),
+        }
+    }
+
+    pub(super) fn superseded(number: u64) -> Self {
+        let what = format!("snapshot {number} was replaced while it was being read");
+        Self {
+            kind: Failure::Superseded,
+            what: what.into(),
+        }
+    }
+
+    pub(super) fn io(doing: &str, error: &io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::DiskFull,
+            _ => Failure::Io,
+        };
+        Self {
+            kind,
+            what: format!("{doing}: {error}").into(),
+        }
+    }
+
+    pub(super) fn sled(doing: &str, error: &sled::Error) -> Self {
+        match error {
+            sled::Error::Io(error) => Self::io(doing, error),
+            sled::Error::Corruption { .. } => Self::damaged(format!("{doing}: {error}")),
+            other => Self {
+                kind: Failure::Io,
+                what: format!("{doing}: {other}").into(),
+            },
+        }
+    }
+
+    pub(super) fn panicked(doing: &str, message: &str) -> Self {
+        let what = format!("{doing}: the database engine gave up: {message}");
+        Self {
+            kind: Failure::Io,
+            what: what.into(),
+        }
+    }
+}
+
+/// Why a data directory was not opened. Each says what to do about it.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Another process has the directory open.
+    #[error(
+        "the data directory {dir} is in use by another process{}; stop that one first, or give \
+         this node a directory of its own",
+        pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+    )]
+    Busy {
+        /// The directory.
+        dir: PathBuf,
+        /// Who said to have it, if the lock file told.
+        pid: Option<u32>,
+    },
+    /// The directory belongs to another node.
+    #[error(
+        "the data directory {dir} belongs to node {found}, but this node was started as node \
+         {expected}; start it with node id {found}, or with an empty data directory"
+    )]
+    OtherNode {
+        /// The directory.
+        dir: PathBuf,
+        /// Node id in the directory.
+        found: u64,
+        /// Node id asked for.
+        expected: u64,
+    },
+    /// The directory belongs to another cluster.
+    #[error(
+        "the data directory {dir} belongs to cluster {found}, but cluster {expected} was asked \
+         for; use the data directory of that cluster, or an empty one to join it as a new node"
+    )]
+    OtherCluster {
+        /// The directory.
+        dir: PathBuf,
+        /// Cluster in the directory.
+        found: super::ClusterId,
+        /// Cluster asked for.
+        expected: super::ClusterId,
+    },
+    /// The directory lost or changed something that this node had promised to keep.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// A flush of the database does not reach the disk in this build or on this system.
+    #[error(
+        "a flush of the database did not go through fdatasync ({detail}); this build cannot keep \
+         what it acknowledges over a power cut and refuses to run. Use a binary in which \
+         fencepost's own `sync_file_range` is linked (the released ones are tested for it)"
+    )]
+    FlushNotDurable {
+        /// What the self-test saw.
+        detail: String,
+    },
+    /// No space left. What was acknowledged is still there.
+    #[error(
+        "no space left for the data directory {dir}: {source}; free some space and start the \
+         node again, nothing that was acknowledged is lost"
+    )]
+    DiskFull {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system refused access to a file.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(super) fn io(doing: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { dir: path, source }
+            }
+            _ => Self::Io {
+                doing,
+                path,
+                source,
+            },
+        }
+    }
+}
+
+/// Damage found in a data directory: what it is, and what to do.
+///
+/// A node that forgot something must not come back under its old id: it may have voted, or have
+/// been the one whose disk made a write durable. So the remedy is always a new id and an empty
+/// directory; the other nodes have the data.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the data directory {dir} is damaged: {what}. {remedy}")]
+pub struct Damage {
+    /// The directory.
+    pub dir: PathBuf,
+    /// What is missing or wrong.
+    pub what: String,
+    /// What the operator should do, with the node id filled in.
+    pub remedy: String,
+}
+
+impl Damage {
+    pub(super) fn new(dir: impl Into<PathBuf>, node_id: u64, what: impl Into<String>) -> Self {
+        let remedy = format!(
+            "Do not delete it and start again under the same id: this node may have promised \
+             something that it now forgot. Replace it: on a healthy node run `fencepost cluster \
+             remove-node {node_id}`, then start this one with a new node id, an empty data \
+             directory and `--join`, and run `fencepost cluster add-node` and `fencepost cluster \
+             promote` for the new id. Keep the damaged directory until that is done"
+        );
+        Self {
+            dir: dir.into(),
+            what: what.into(),
+            remedy,
+        }
+    }
+}
