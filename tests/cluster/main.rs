@@ -1,1 +1,4 @@
-//! Whole clusters of real processes, and what kills them.
+//! Clusters of real `fencepost` processes on real sockets, and the histories that they are judged by.
+
+mod checks;
+mod history;

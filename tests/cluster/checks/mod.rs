@@ -1,0 +1,190 @@
+//! The checks: each a named property that a run's evidence must show, each in a file of its own with
+//! a synthetic history that makes it fire and one that it lets pass.
+//!
+//! A check has three verdicts. One that could not be judged (a hole in the record, too little
+//! happened) is *unknown*, and an unknown verdict fails a run like a broken one: a run that proves
+//! nothing must not be green.
+
+mod hash;
+mod honest;
+mod mutex_lease;
+mod no_lost_grant;
+mod recovery;
+mod sometimes;
+#[cfg(test)]
+mod story;
+mod token_rt;
+mod token_uniq;
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+use crate::history::{Call, Moment, Operation, applied::AppliedLog, audit::NodeAudit};
+
+/// Every check by the name that it prints.
+pub(crate) const CHECKS: [(&str, fn(&Evidence) -> Verdict); 8] = [
+    ("TOKEN-RT", token_rt::check),
+    ("TOKEN-UNIQ", token_uniq::check),
+    ("MUTEX-LEASE", mutex_lease::check),
+    ("NO-LOST-GRANT", no_lost_grant::check),
+    ("HONEST", honest::check),
+    ("HASH", hash::check),
+    ("RECOVERY", recovery::check),
+    ("SOMETIMES", sometimes::check),
+];
+
+/// What a check says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing against it was found in this many facts.
+    Holds(usize),
+    /// Each violation in a sentence.
+    Broken(Vec<String>),
+    /// Why it could not be judged.
+    Unknown(String),
+}
+
+/// Everything that is known about a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) audits: Vec<NodeAudit>,
+    pub(crate) applied: AppliedLog,
+    /// All grants: those that were answered, and those that only the applied log tells of.
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) facts: Facts,
+}
+
+/// What the harness itself knows about the run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// When the last fault was healed.
+    pub(crate) healed: Option<Moment>,
+    /// The resources that must be granted again after that.
+    pub(crate) resources: Vec<String>,
+    /// How long that may take, beside what is left of a live lease.
+    pub(crate) recovery_bound: Duration,
+    /// What needed a hand to come back, which nothing may.
+    pub(crate) needed_a_hand: Vec<String>,
+    /// What must have happened for the run to prove anything.
+    pub(crate) sometimes: Vec<Sometime>,
+}
+
+/// Something that must have happened at least so often.
+#[derive(Clone, Debug)]
+pub(crate) struct Sometime {
+    pub(crate) what: &'static str,
+    pub(crate) times: u64,
+    pub(crate) at_least: u64,
+}
+
+/// One grant, from both records.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) token: u64,
+    pub(crate) resource: String,
+    pub(crate) holder: String,
+    pub(crate) request_id: String,
+    /// The first send of its request id; `None` if the harness never asked for it.
+    pub(crate) sent: Option<Moment>,
+    /// When its answer was there; `None` for a grant that only the applied log tells of.
+    pub(crate) returned: Option<Moment>,
+    /// How long the holder may rely on the grant's own answer; `None` if it may not (after waiting,
+    /// or replayed, or never answered).
+    pub(crate) relied_on: Option<Duration>,
+}
+
+impl Evidence {
+    pub(crate) fn new(operations: Vec<Operation>, audits: Vec<NodeAudit>, facts: Facts) -> Self {
+        let applied = AppliedLog::merge(&audits);
+        let grants = all_grants(&operations, &applied);
+        Self {
+            operations,
+            audits,
+            applied,
+            grants,
+            facts,
+        }
+    }
+
+    /// Runs every check, prints its verdict, and says whether all of them hold.
+    pub(crate) fn judge(&self) -> bool {
+        CHECKS.iter().fold(true, |green, (name, check)| {
+            let verdict = check(self);
+            println!("{name:<14} {verdict}");
+            green && matches!(verdict, Verdict::Holds(_))
+        })
+    }
+}
+
+impl Verdict {
+    /// Broken if there is anything in `violations`, else it holds in `judged` facts.
+    fn of(judged: usize, violations: Vec<String>) -> Self {
+        if violations.is_empty() {
+            Self::Holds(judged)
+        } else {
+            Self::Broken(violations)
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Holds(judged) => write!(f, "none violated in {judged}"),
+            Self::Unknown(why) => write!(f, "UNKNOWN: {why}"),
+            Self::Broken(violations) => {
+                write!(f, "BROKEN {} times:", violations.len())?;
+                violations
+                    .iter()
+                    .take(20)
+                    .try_for_each(|one| write!(f, "\n    {one}"))
+            }
+        }
+    }
+}
+
+/// Answered grants first, then what the log knows beyond them. An operation that stayed unknown and
+/// stands in the log after all is a grant with a known send and no return.
+fn all_grants(operations: &[Operation], applied: &AppliedLog) -> Vec<Grant> {
+    let asked: HashMap<&str, &Operation> = operations
+        .iter()
+        .filter_map(|op| Some((op.request_id()?, op)))
+        .collect();
+    let answered = operations.iter().filter_map(|op| {
+        let (
+            granted,
+            Call::Acquire {
+                holder,
+                request_id,
+                ttl,
+            },
+        ) = (op.granted()?, &op.call)
+        else {
+            return None;
+        };
+        Some(Grant {
+            token: granted.token,
+            resource: op.resource.clone(),
+            holder: holder.clone(),
+            request_id: request_id.clone(),
+            sent: Some(op.sent),
+            returned: op.returned,
+            relied_on: (!granted.start_unknown).then_some(*ttl),
+        })
+    });
+    let logged = applied.grants.iter().filter_map(|logged| {
+        let asked = asked.get(logged.request_id.as_str());
+        let answered =
+            asked.is_some_and(|op| op.granted().is_some_and(|g| g.token == logged.token));
+        (!answered).then(|| Grant {
+            token: logged.token,
+            resource: logged.resource.clone(),
+            holder: logged.holder.clone(),
+            request_id: logged.request_id.clone(),
+            sent: asked.map(|op| op.sent),
+            returned: None,
+            relied_on: None,
+        })
+    });
+    answered.chain(logged).collect()
+}

@@ -1,0 +1,162 @@
+//! Short synthetic histories for the checks' own tests, written the way one would tell them.
+//!
+//! Times are milliseconds. A grant's request id is its holder's name and the time of its first send.
+
+use std::time::Duration;
+
+use super::{Evidence, Facts};
+use crate::history::{Call, Granted, Moment, Operation, Outcome, audit::NodeAudit};
+
+#[derive(Default)]
+pub(crate) struct Story {
+    operations: Vec<Operation>,
+    lines: Vec<String>,
+    pub(crate) facts: Facts,
+}
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+impl Story {
+    /// Adds any operation; `back` 0 means that it never returned.
+    pub(crate) fn op(
+        mut self,
+        resource: &str,
+        call: Call,
+        at: u64,
+        back: u64,
+        outcome: Outcome,
+    ) -> Self {
+        let returned: Option<Moment> = (back > 0).then(|| ms(back));
+        let operation = Operation {
+            client: 1,
+            resource: resource.into(),
+            call,
+            sent: ms(at),
+            returned,
+            outcome,
+        };
+        self.operations.push(operation);
+        self
+    }
+
+    /// An acquire with a TTL of 1,000 ms and any outcome.
+    pub(crate) fn acquire(
+        self,
+        resource: &str,
+        holder: &str,
+        at: u64,
+        back: u64,
+        outcome: Outcome,
+    ) -> Self {
+        let request_id = format!("{holder}@{at}");
+        self.op(
+            resource,
+            Call::Acquire {
+                holder: holder.into(),
+                request_id,
+                ttl: ms(1_000),
+            },
+            at,
+            back,
+            outcome,
+        )
+    }
+
+    /// An acquire that was granted.
+    pub(crate) fn grant(
+        self,
+        resource: &str,
+        holder: &str,
+        at: u64,
+        back: u64,
+        token: u64,
+    ) -> Self {
+        let granted = Granted {
+            token,
+            index: token,
+            start_unknown: false,
+        };
+        self.acquire(resource, holder, at, back, Outcome::Granted(granted))
+    }
+
+    /// A renewal, for 1,000 ms from its send if it was acknowledged.
+    pub(crate) fn renew(
+        self,
+        resource: &str,
+        token: u64,
+        at: u64,
+        back: u64,
+        outcome: Outcome,
+    ) -> Self {
+        self.op(
+            resource,
+            Call::Renew {
+                token,
+                ttl: ms(1_000),
+            },
+            at,
+            back,
+            outcome,
+        )
+    }
+
+    pub(crate) fn release(
+        self,
+        resource: &str,
+        token: u64,
+        at: u64,
+        back: u64,
+        outcome: Outcome,
+    ) -> Self {
+        self.op(resource, Call::Release { token }, at, back, outcome)
+    }
+
+    /// A line of the audit logs of all three nodes; its index is its position.
+    pub(crate) fn logged(mut self, rest: &str) -> Self {
+        let index = self.lines.len() + 1;
+        self.lines.push(format!(
+            r#"{{"kind":"entry","term":1,"index":{index},"hash":"h{index}"{rest}}}"#
+        ));
+        self
+    }
+
+    /// The entry of a grant, asked for at `at`.
+    pub(crate) fn logged_grant(self, resource: &str, holder: &str, at: u64, token: u64) -> Self {
+        let event = format!(
+            r#","events":[{{"event":"granted","resource":"{resource}","holder":"{holder}","token":"{token}","request_id":"{holder}@{at}"}}]"#
+        );
+        self.logged(&event)
+    }
+
+    /// The entry of a renewal of one grant that took effect.
+    pub(crate) fn logged_renewal(self, token: u64) -> Self {
+        self.logged(&format!(
+            r#","command":{{"op":"renew","tokens":["{token}"]}},"outcome":{{"each":["renewed"]}}"#
+        ))
+    }
+
+    /// The entry that ended a grant: `released` or `expired`.
+    pub(crate) fn logged_end(self, how: &str, token: u64, renewals: u64) -> Self {
+        self.logged(&format!(
+            r#","events":[{{"event":"{how}","token":"{token}","renewals":{renewals}}}]"#
+        ))
+    }
+
+    /// Three nodes that all wrote the same.
+    pub(crate) fn evidence(self) -> Evidence {
+        let text = self.lines.join("\n");
+        self.evidence_with([&text, &text, &text])
+    }
+
+    /// Three nodes that wrote what is given.
+    pub(crate) fn evidence_with(self, texts: [&str; 3]) -> Evidence {
+        let audits = texts
+            .iter()
+            .zip(1..)
+            .map(|(text, node)| NodeAudit::parse(node, text))
+            .collect();
+        Evidence::new(self.operations, audits, self.facts)
+    }
+}
