@@ -1,0 +1,193 @@
+//! Outcomes: what the core says to a command. A refusal is an outcome, not an error.
+
+use crate::grant::{EndedHow, Ttl};
+use crate::resource::Holder;
+use crate::token::Token;
+
+/// The answer to one entry; its variant always matches the command's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// To [`Acquire`](super::Acquire).
+    Acquire(AcquireOutcome),
+    /// To [`Renew`](super::Renew): one for each renewal, in their order.
+    Renew(Vec<RenewOutcome>),
+    /// To [`Release`](super::Release).
+    Release(ReleaseOutcome),
+    /// To [`Expire`](super::Expire): how many of the leases ended. The others had been renewed, or
+    /// had ended before.
+    Expire {
+        /// How many ended in this entry.
+        ended: u32,
+    },
+    /// To [`Revoke`](super::Revoke).
+    Revoke(RevokeOutcome),
+    /// To [`RaiseFloor`](super::RaiseFloor).
+    RaiseFloor(RaiseFloorOutcome),
+}
+
+impl Outcome {
+    /// The word for logs, metrics and the audit log.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Acquire(outcome) => outcome.name(),
+            Self::Renew(_) => "renew",
+            Self::Release(ReleaseOutcome::Released) => "released",
+            Self::Release(ReleaseOutcome::Ended { .. }) => "ended",
+            Self::Release(ReleaseOutcome::Unknown) => "unknown",
+            Self::Expire { .. } => "expire",
+            Self::Revoke(RevokeOutcome::Revoked) => "revoked",
+            Self::Revoke(RevokeOutcome::Ended { .. }) => "ended",
+            Self::Revoke(RevokeOutcome::OtherResource) => "other_resource",
+            Self::Revoke(RevokeOutcome::Unknown) => "unknown",
+            Self::RaiseFloor(RaiseFloorOutcome::Raised { .. }) => "raised",
+            Self::RaiseFloor(RaiseFloorOutcome::BeyondClock { .. }) => "beyond_clock",
+        }
+    }
+}
+
+/// The answer to an acquire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AcquireOutcome {
+    /// The holder has the resource.
+    Granted {
+        /// The token of the grant.
+        token: Token,
+        /// The lease that the grant has now: its granted TTL, or the one that its last renewal named.
+        lease: Ttl,
+        /// The request id was known, and this is the grant that it got earlier. Its lease has been
+        /// running since then, so the asker claims nothing until a renewal of its own returns.
+        replayed: bool,
+    },
+    /// Somebody else has it. This is remembered: the same request id is never granted later, so a
+    /// client that goes on trying uses a new one.
+    Held {
+        /// Who has it now. `None` if a replayed refusal finds the resource free by now.
+        by: Option<HeldBy>,
+        /// The request id was known, and had been refused.
+        replayed: bool,
+    },
+    /// The request id was known, was granted, and its grant has ended since.
+    Ended {
+        /// The token that it had been granted.
+        token: Token,
+        /// How that grant ended.
+        how: EndedHow,
+    },
+    /// It cannot be told any more whether this request id had been asked before: **the outcome is
+    /// unknown**. Nothing was stored. The client asks again under a new id, which supersedes its old
+    /// grant if there is one.
+    TooOld,
+    /// The request id was asked before with another TTL or another wait. Nothing happened.
+    ParametersDiffer,
+    /// The cluster has as many live grants as it may have. This is remembered like `Held`.
+    TooManyGrants {
+        /// How many that are.
+        limit: u64,
+        /// The request id was known, and had been refused.
+        replayed: bool,
+    },
+}
+
+impl AcquireOutcome {
+    /// The word for logs, metrics and the audit log.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Granted { .. } => "granted",
+            Self::Held { .. } => "held",
+            Self::Ended { .. } => "ended",
+            Self::TooOld => "too_old",
+            Self::ParametersDiffer => "parameters_differ",
+            Self::TooManyGrants { .. } => "too_many_grants",
+        }
+    }
+}
+
+/// The live grant that stands in the way of an acquire. How long it still has is not the state's to
+/// know: the answering node takes that from its own [`LeaseClock`](super::LeaseClock).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldBy {
+    /// Who has the resource.
+    pub holder: Holder,
+    /// The token of that grant.
+    pub token: Token,
+}
+
+/// The answer to one renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewOutcome {
+    /// The lease starts anew.
+    Renewed {
+        /// The TTL it has now.
+        lease: Ttl,
+        /// How often it was renewed, this time included.
+        renewals: u64,
+    },
+    /// The grant had ended: the caller is not the holder any more.
+    Ended {
+        /// How it ended.
+        how: EndedHow,
+    },
+    /// There is no such live grant, and no memory of one: never issued, or ended beyond memory.
+    Unknown,
+}
+
+impl RenewOutcome {
+    /// The word for logs, metrics and the audit log.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Renewed { .. } => "renewed",
+            Self::Ended { .. } => "ended",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The answer to a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// The grant is given back, by this entry or by an earlier release of the same token: a retried
+    /// release must not be mistaken for a lost lease.
+    Released,
+    /// The grant had ended in another way before.
+    Ended {
+        /// How it ended; never `Released`.
+        how: EndedHow,
+    },
+    /// There is no such live grant, and no memory of one.
+    Unknown,
+}
+
+/// The answer to a revocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RevokeOutcome {
+    /// The grant is revoked, by this entry or by an earlier revocation of the same token.
+    Revoked,
+    /// The grant had ended in another way before.
+    Ended {
+        /// How it ended; never `Revoked`.
+        how: EndedHow,
+    },
+    /// The token is that of a live grant of another resource. Nothing happened.
+    OtherResource,
+    /// There is no such live grant, and no memory of one.
+    Unknown,
+}
+
+/// The answer to a floor that was to be raised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RaiseFloorOutcome {
+    /// Every later token is greater than what was asked, by this entry or because it was so before.
+    Raised {
+        /// The floor now.
+        floor: u64,
+    },
+    /// The number lies beyond the leader's microsecond clock, or beyond what tokens may reach.
+    /// Nothing happened.
+    BeyondClock {
+        /// The highest number that would have been accepted in this entry.
+        limit: u64,
+    },
+}
