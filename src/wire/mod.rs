@@ -4,6 +4,7 @@
 //! is stale and rewrites it with `FENCEPOST_REGENERATE=1 cargo test --test wire`.
 
 pub mod failure;
+pub mod words;
 
 #[allow(
     missing_docs,

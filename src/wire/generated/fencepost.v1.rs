@@ -124,9 +124,10 @@ pub struct Granted {
     #[prost(uint64, tag = "5")]
     pub granted_at_unix_ms: u64,
 }
+/// A refusal is remembered: the same request id is never granted later. To go on asking, use a new one.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Held {
-    /// Who has it.
+    /// Who has it. Empty, without a token, when `replayed` and the resource is free by now.
     #[prost(string, tag = "1")]
     pub holder: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]
@@ -137,6 +138,9 @@ pub struct Held {
     /// How many wait in line.
     #[prost(uint32, tag = "4")]
     pub queue: u32,
+    /// The refusal was given before, to an earlier copy of this request; who has it is told anew.
+    #[prost(bool, tag = "5")]
+    pub replayed: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ended {
@@ -267,6 +271,9 @@ pub struct Grant {
     /// For people, by the leader's wall clock, milliseconds since 1970. Nothing is decided by it.
     #[prost(uint64, tag = "7")]
     pub granted_at_unix_ms: u64,
+    /// Likewise: when the lease runs out if it is not renewed.
+    #[prost(uint64, tag = "8")]
+    pub expires_at_unix_ms: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRequest {
