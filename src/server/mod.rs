@@ -1,5 +1,6 @@
 //! The issuer node.
 
 pub mod api;
+pub mod config;
 pub mod raft;
 pub mod store;
