@@ -3,9 +3,14 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
-    Config, ConfigError, Given, LogFormat, Membership, Sources,
+    Config, ConfigError, Given, Membership, Sources,
     settings::find,
     values::{listen, number, peers, reachable, size, switch, time},
+};
+
+use crate::{
+    resource::IssuerName,
+    server::telemetry::{LogFormat, check_level},
 };
 
 const MIB: u64 = 1 << 20;
@@ -162,19 +167,8 @@ impl Judge {
     }
 }
 
-/// A name that others see: the rules of a holder's name.
-fn issuer(text: &str) -> Result<String, String> {
-    let fits = (1..=80).contains(&text.chars().count())
-        && text.trim() == text
-        && !text.chars().any(char::is_control);
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err(
-            "must be 1 to 80 characters, without control characters and blanks at either end"
-                .into(),
-        )
-    }
+fn issuer(text: &str) -> Result<IssuerName, String> {
+    IssuerName::new(text).map_err(|error| format!("is not valid: {error}"))
 }
 
 fn path(text: &str) -> Result<PathBuf, String> {
@@ -194,9 +188,8 @@ fn log_format(text: &str) -> Result<LogFormat, String> {
 }
 
 fn log_level(text: &str) -> Result<String, String> {
-    tracing_subscriber::EnvFilter::builder()
-        .parse(text)
-        .map(|_| text.to_owned())
+    check_level(text)
+        .map(|()| text.to_owned())
         .map_err(|error| {
             format!("must be error, warn, info, debug or trace, or filters for parts: {error}")
         })

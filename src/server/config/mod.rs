@@ -7,9 +7,13 @@ mod judge;
 mod report;
 pub mod settings;
 mod sources;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use crate::{resource::IssuerName, server::telemetry::LogFormat};
 
 pub use report::report;
 pub use sources::{Given, Source, Sources};
@@ -56,15 +60,6 @@ pub enum Membership {
     Join,
 }
 
-/// How the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -73,7 +68,7 @@ pub struct Config {
     /// Where everything is kept.
     pub data_dir: PathBuf,
     /// Who issues.
-    pub issuer: String,
+    pub issuer: IssuerName,
     /// Where clients call.
     pub listen: SocketAddr,
     /// What clients are told instead of the bound address.

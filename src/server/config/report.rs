@@ -8,7 +8,11 @@ pub fn report(config: &Config) -> String {
         .iter()
         .map(|setting| match config.given.get(setting.name) {
             Some(given) => (setting.key(), quoted(&given.text), given.source.to_string()),
-            None => (setting.key(), "(not set)".to_owned(), "default".to_owned()),
+            None => (
+                format!("# {}", setting.key()),
+                String::new(),
+                "not set".to_owned(),
+            ),
         })
         .collect();
     let key_width = rows.iter().map(|row| row.0.len()).max().unwrap_or(0);
@@ -19,7 +23,8 @@ pub fn report(config: &Config) -> String {
         .unwrap_or(0);
     rows.iter()
         .map(|(key, value, source)| {
-            format!("{key:<key_width$} = {value:<value_width$}  # {source}\n")
+            let equals = if value.is_empty() { ' ' } else { '=' };
+            format!("{key:<key_width$} {equals} {value:<value_width$}  # {source}\n")
         })
         .collect()
 }

@@ -85,10 +85,9 @@ pub(super) fn size_text(bytes: u64) -> String {
 
 /// An address to listen on: a number, so that what is bound is what was checked.
 pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
-    if let Some(port) = text.strip_prefix("localhost:") {
-        if let Ok(port) = port.parse() {
-            return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-        }
+    let local = text.strip_prefix("localhost:").map(str::parse);
+    if let Some(Ok(port)) = local {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
     text.parse()
         .map_err(|_| format!("must be IP:PORT, such as 127.0.0.1:7100 or [::1]:7100, not `{text}`"))

@@ -1,0 +1,95 @@
+//! What is looked up when somebody scrapes: the state of the node, and of its process.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::Metrics;
+
+/// The roles that a node can have, as the metric names them.
+pub const ROLES: [&str; 5] = ["leader", "follower", "candidate", "learner", "forming"];
+
+/// The state of a node at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// One of [`ROLES`].
+    pub role: &'static str,
+    /// Raft's term.
+    pub term: u64,
+    /// 0: none known.
+    pub leader_id: u64,
+    /// In this node's membership.
+    pub voters: u64,
+    /// In this node's membership.
+    pub learners: u64,
+    /// Log indexes; 0: none.
+    pub last_log_index: u64,
+    /// Known to be committed.
+    pub committed_index: u64,
+    /// In the state.
+    pub applied_index: u64,
+    /// In the newest snapshot.
+    pub snapshot_index: u64,
+    /// Dropped from the log.
+    pub purged_index: u64,
+    /// Whether the node is ready.
+    pub ready: bool,
+    /// Live grants.
+    pub live_leases: u64,
+    /// Past their deadline.
+    pub due_leases: u64,
+    /// Value of the last token.
+    pub last_token: u64,
+    /// Since the process started.
+    pub uptime: Duration,
+}
+
+impl Metrics {
+    /// Takes over what a node looks like now, and its process.
+    pub fn set(&self, now: &Snapshot) {
+        let levels = &self.levels;
+        set(&levels.term, now.term);
+        set(&levels.leader_id, now.leader_id);
+        set(&levels.voters, now.voters);
+        set(&levels.learners, now.learners);
+        set(&levels.last_log_index, now.last_log_index);
+        set(&levels.committed_index, now.committed_index);
+        set(&levels.applied_index, now.applied_index);
+        set(&levels.snapshot_index, now.snapshot_index);
+        set(&levels.purged_index, now.purged_index);
+        set(&levels.ready, u64::from(now.ready));
+        set(&levels.live_leases, now.live_leases);
+        set(&levels.due_leases, now.due_leases);
+        set(&levels.last_token, now.last_token);
+        for role in ROLES {
+            let has = u64::from(role == now.role);
+            set(&self.roles.get_or_create(&[("role", role)]), has);
+        }
+        set(&levels.resident_bytes, resident_bytes().unwrap_or(0));
+        let counters = [
+            (&levels.cpu_seconds, cpu_seconds()),
+            (&levels.uptime_seconds, now.uptime.as_secs_f64()),
+        ];
+        for (counter, seconds) in counters {
+            counter.inner().store(seconds.to_bits(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Gauges are signed; what a node counts stays far below.
+fn set(gauge: &Gauge, value: u64) {
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+/// Resident memory from `/proc`; elsewhere unknown.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1_024)
+}
+
+fn cpu_seconds() -> f64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(used).map_or(0.0, |used| used.as_secs_f64())
+}
