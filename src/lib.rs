@@ -14,10 +14,12 @@ pub mod fence {
     //! Guards: the resource's half of fencing.
     mod guard;
     pub mod memory;
+    mod rules;
     #[cfg(feature = "fence-sqlite")]
     pub mod sql;
 
     pub use guard::*;
+    pub use rules::*;
 }
 #[cfg(feature = "server")]
 pub mod issuer;

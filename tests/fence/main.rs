@@ -1,1 +1,16 @@
-//! The guards.
+//! The guards: the resource's half of fencing, each behaviour against each guard that has it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads clocks to bound its waiting, and a panic is its failure"
+)]
+
+mod concurrent;
+mod foreign;
+mod guard_table;
+mod guarded_row;
+mod memory;
+mod model;
+mod promise;
+mod scene;
+mod unfit;
