@@ -1,0 +1,65 @@
+//! What the checks read of `Cargo.toml`, and that it lists every test binary.
+
+use crate::tree::{Tree, wants_none, wants_one};
+
+/// The names under `[dependencies]`, as code writes them.
+pub(crate) fn dependencies(manifest: &str) -> Vec<String> {
+    let section = manifest
+        .lines()
+        .skip_while(|line| line.trim() != "[dependencies]")
+        .skip(1);
+    let lines = section.take_while(|line| !line.starts_with('['));
+    let names = lines
+        .filter(|line| !line.starts_with(['#', ' ']))
+        .filter_map(|line| line.split_once('='));
+    names
+        .map(|(name, _)| name.trim().replace('-', "_"))
+        .collect()
+}
+
+/// Tests are not found by themselves (`autotests = false`), so that one that is not listed would never run.
+fn complaints(tree: &Tree) -> Vec<String> {
+    let manifest = tree.text("Cargo.toml");
+    let mut complaints = Vec::new();
+    for file in tree.below(&["tests/"], ".rs") {
+        let alone = file.path.split('/').count() == 2;
+        if alone {
+            complaints.push(format!(
+                "{}: a test binary is a folder with a main.rs",
+                file.path
+            ));
+        }
+        if file.path.ends_with("/main.rs")
+            && !manifest.contains(&format!("path = \"{}\"", file.path))
+        {
+            complaints.push(format!(
+                "{}: not listed in Cargo.toml, so it never runs",
+                file.path
+            ));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn every_test_binary_runs() {
+    wants_none(&complaints(&Tree::real()));
+}
+
+#[test]
+fn a_test_that_never_runs_is_noticed() {
+    let listed = "path = \"tests/a/main.rs\"";
+    let tree = Tree::of(&[
+        ("Cargo.toml", listed),
+        ("tests/a/main.rs", ""),
+        ("tests/b/main.rs", ""),
+    ]);
+    wants_one(&complaints(&tree), &["tests/b/main.rs", "not listed"]);
+    wants_one(&complaints(&Tree::of(&[("tests/c.rs", "")])), &["a folder"]);
+}
+
+#[test]
+fn dependencies_are_read() {
+    let manifest = "[package]\nname = \"x\"\n[dependencies]\n# words\na-b = \"1\"\nc = { version = \"2\" }\n[features]\nd = []";
+    assert_eq!(dependencies(manifest), ["a_b", "c"]);
+}
