@@ -33,6 +33,7 @@ fn in_page(tree: &Tree) -> BTreeMap<String, String> {
     let rows = markdown::table(tree.text(PAGE), "code");
     rows.iter()
         .map(|row| (markdown::code(&row[1]).join(""), row[0].clone()))
+        .filter(|(name, _)| !name.is_empty()) // 0 needs no constant
         .collect()
 }
 

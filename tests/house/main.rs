@@ -16,5 +16,6 @@ mod metrics;
 mod names;
 mod paths;
 mod rust;
+mod samples;
 mod sizes;
 mod tree;

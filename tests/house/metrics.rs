@@ -16,13 +16,18 @@ fn is_metric(name: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.chars().all(known))
 }
 
+/// The exporter adds `_total` to counters, so the page has it and the code does not.
+fn bare(name: &str) -> String {
+    name.strip_suffix("_total").unwrap_or(name).to_owned()
+}
+
 /// String literals that are names of metrics, the whole of them.
 fn in_code(tree: &Tree) -> BTreeSet<String> {
     let files = tree.below(&[CODE], ".rs");
     let texts = files
         .flat_map(|file| rust::tokens(&file.text))
         .filter_map(|placed| match placed.token {
-            Token::Text(text) if is_metric(&text) => Some(text),
+            Token::Text(text) if is_metric(&text) => Some(bare(&text)),
             _ => None,
         });
     texts.collect()
@@ -35,7 +40,10 @@ fn in_page(tree: &Tree) -> BTreeSet<String> {
         .lines()
         .filter(|line| line.starts_with("| `"));
     let names = rows.filter_map(|line| markdown::code(line).into_iter().next());
-    names.filter(|name| is_metric(name)).collect()
+    names
+        .filter(|name| is_metric(name))
+        .map(|name| bare(&name))
+        .collect()
 }
 
 fn complaints(tree: &Tree) -> Vec<String> {
@@ -59,7 +67,7 @@ fn every_metric_is_described() {
 #[test]
 fn a_metric_that_nobody_describes_is_noticed() {
     let code = "register(\"fencepost_grants\", \"Grants.\"); \"fencepost_term\";";
-    let page = "| metric | means |\n|---|---|\n| `fencepost_grants` | `x` |\n";
+    let page = "| metric | means |\n|---|---|\n| `fencepost_grants_total` | `x` |\n";
     let tree = Tree::of(&[("src/server/telemetry/mod.rs", code), (PAGE, page)]);
     wants_one(&complaints(&tree), &["`fencepost_term`", "not described"]);
     let tree = Tree::of(&[("src/server/telemetry/mod.rs", ""), (PAGE, page)]);
