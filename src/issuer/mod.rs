@@ -1,6 +1,6 @@
 //! The issuer's core: what a log entry does to the state, and nothing else.
 //!
-//! `Machine::apply` is synchronous, total and deterministic: no clock, no file, no socket, no random
+//! [`Machine::apply`] is synchronous, total and deterministic: no clock, no file, no socket, no random
 //! number, no hash-map order, no panic on anything that can be in the log. Every node applies the same
 //! entries in the same order and so has the same state; a chained hash over entries, outcomes and
 //! events shows it if one does not.
@@ -15,18 +15,29 @@
 //! What is left out, for now: waiting for a resource (`wait`, `Withdraw`, `Promote`) and the cluster's
 //! own guard register (`Admit`); their places in the codec are taken. A limit for each holder.
 
+pub mod codec;
 mod command;
 mod event;
+mod grants;
 mod lease_clock;
 mod log_id;
+mod machine;
 mod outcome;
+mod replica;
+mod requests;
 
+pub use codec::{
+    CommandTooLong, DecodeError, SnapshotError, decode_command, decode_outcome, encode_command,
+    encode_outcome,
+};
 pub use command::{
     Acquire, Command, DueLease, Expire, RaiseFloor, Release, Renew, Renewal, RequestKey, Revoke,
 };
 pub use event::Event;
 pub use lease_clock::LeaseClock;
 pub use log_id::{Broken, LogId};
+pub use machine::{Applied, Bounds, InstanceId, Machine, NodeId, Page, StateDigest};
 pub use outcome::{
     AcquireOutcome, HeldBy, Outcome, RaiseFloorOutcome, ReleaseOutcome, RenewOutcome, RevokeOutcome,
 };
+pub use replica::{Holding, Replica};

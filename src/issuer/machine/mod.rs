@@ -1,0 +1,193 @@
+//! The state machine: the state, and the one door through which it changes.
+
+mod acquire;
+mod end;
+mod floor;
+mod members;
+mod read;
+mod renew;
+
+use std::collections::BTreeMap;
+
+use crate::grant::ClusterId;
+use crate::issuer::grants::Grants;
+use crate::issuer::requests::Requests;
+use crate::issuer::{Broken, Command, Event, LogId, Outcome, codec};
+use crate::limits::{LIVE_GRANTS_MAX, REQUEST_IDS_SETTLED_MAX, TOKEN_TERM_SHIFT, TOKEN_VALUE_MAX};
+use crate::resource::IssuerName;
+use crate::token::{Token, TokenValue};
+
+pub use members::{InstanceId, NodeId};
+pub use read::{Page, StateDigest};
+
+/// The replicated state. See the [module](crate::issuer) for what it promises.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    pub(super) issuer: IssuerName,
+    pub(super) cluster: ClusterId,
+    pub(super) bounds: Bounds,
+    /// The last entry that was applied, of whatever kind.
+    pub(super) applied: LogId,
+    /// The value of the last token, 0 before the first.
+    pub(super) last_token: u64,
+    pub(super) floor: u64,
+    pub(super) chain: [u8; 32],
+    pub(super) grants: Grants,
+    pub(super) requests: Requests,
+    pub(super) node_ids: BTreeMap<NodeId, InstanceId>,
+    /// Bytes of the entry that is being hashed; kept, so that no entry allocates them anew.
+    pub(super) scratch: Vec<u8>,
+}
+
+/// How much the state may hold. Part of the state itself, so that replicas cannot differ in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many settled request ids are remembered.
+    pub settled_ids_max: u32,
+    /// How many live grants there may be.
+    pub live_grants_max: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            settled_ids_max: REQUEST_IDS_SETTLED_MAX,
+            live_grants_max: LIVE_GRANTS_MAX as u64,
+        }
+    }
+}
+
+/// What applying one entry gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The answer to whoever asked.
+    pub outcome: Outcome,
+    /// What changed, in order.
+    pub events: Vec<Event>,
+}
+
+impl Machine {
+    /// The state of a new cluster, before its first entry.
+    #[must_use]
+    pub fn new(issuer: IssuerName, cluster: ClusterId) -> Self {
+        Self::with_bounds(issuer, cluster, Bounds::default())
+    }
+
+    /// The same with other bounds: tests use small ones to reach them.
+    #[must_use]
+    pub fn with_bounds(issuer: IssuerName, cluster: ClusterId, bounds: Bounds) -> Self {
+        // Nothing would be remembered otherwise, not even for a moment.
+        let bounds = Bounds {
+            settled_ids_max: bounds.settled_ids_max.max(1),
+            ..bounds
+        };
+        let mut founding = blake3::Hasher::new_derive_key("fencepost chain of applied entries v1");
+        founding.update(&cluster.get().to_be_bytes());
+        founding.update(issuer.as_str().as_bytes());
+        Self {
+            issuer,
+            cluster,
+            bounds,
+            applied: LogId::default(),
+            last_token: 0,
+            floor: 0,
+            chain: *founding.finalize().as_bytes(),
+            grants: Grants::default(),
+            requests: Requests::new(bounds.settled_ids_max),
+            node_ids: BTreeMap::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Applies the next entry of the log.
+    ///
+    /// `Err` means that an invariant does not hold. The node must stop then, and must not answer,
+    /// apply or snapshot anything more: the state may be half changed.
+    pub fn apply(&mut self, at: LogId, command: &Command) -> Result<Applied, Broken> {
+        self.check_next(at)?;
+        let mut events = Vec::new();
+        let outcome = match command {
+            Command::Acquire(acquire) => {
+                Outcome::Acquire(self.acquire(at, acquire, &mut events)?)
+            }
+            Command::Renew(renew) => Outcome::Renew(self.renew(renew, &mut events)),
+            Command::Release(release) => {
+                Outcome::Release(self.release(at, *release, &mut events)?)
+            }
+            Command::Expire(expire) => self.expire(at, expire, &mut events)?,
+            Command::Revoke(revoke) => Outcome::Revoke(self.revoke(at, revoke, &mut events)?),
+            Command::RaiseFloor(raise) => {
+                Outcome::RaiseFloor(self.raise_floor(at, *raise, &mut events))
+            }
+        };
+        self.scratch.clear();
+        codec::put_entry(&mut self.scratch, command, &outcome, &events);
+        self.advance(at);
+        Ok(Applied { outcome, events })
+    }
+
+    /// Applies an entry that carries nothing, as each new leader appends one.
+    pub fn apply_blank(&mut self, at: LogId) -> Result<(), Broken> {
+        self.check_next(at)?;
+        self.scratch.clear();
+        codec::put_blank(&mut self.scratch);
+        self.advance(at);
+        Ok(())
+    }
+
+    /// Each entry is the one after the last, and terms never fall (Raft paper, section 5.3).
+    pub(super) fn check_next(&self, at: LogId) -> Result<(), Broken> {
+        let next = at.index.checked_sub(self.applied.index) == Some(1);
+        if next && at.term >= self.applied.term {
+            return Ok(());
+        }
+        Err(Broken::NotNext {
+            last: self.applied,
+            next: at,
+        })
+    }
+
+    /// Moves on to the entry whose bytes are in `scratch`: it becomes a link of the chain.
+    pub(super) fn advance(&mut self, at: LogId) {
+        let mut link = blake3::Hasher::new();
+        link.update(&self.chain);
+        link.update(&at.term.to_be_bytes())
+            .update(&at.index.to_be_bytes());
+        link.update(&self.scratch);
+        self.chain = *link.finalize().as_bytes();
+        self.applied = at;
+    }
+
+    /// The token that a grant of this entry gets. Checked here, before anything changes.
+    fn next_token(&self, at: LogId) -> Result<Token, Broken> {
+        let value = sum(at).and_then(|sum| sum.checked_add(self.floor));
+        let value = value.filter(|value| *value <= TOKEN_VALUE_MAX);
+        let Some(value) = value else {
+            return Err(Broken::TokenSpaceExhausted {
+                at,
+                floor: self.floor,
+            });
+        };
+        if value <= self.last_token {
+            return Err(Broken::TokenNotRising {
+                at,
+                value,
+                last: self.last_token,
+            });
+        }
+        match TokenValue::new(value) {
+            Ok(value) => Ok(Token::new(value, at.term, at.index)),
+            Err(_) => Err(Broken::TokenSpaceExhausted {
+                at,
+                floor: self.floor,
+            }),
+        }
+    }
+}
+
+/// What the log position alone gives to a token: `term * 2^16 + index`.
+fn sum(at: LogId) -> Option<u64> {
+    at.term
+        .checked_mul(1 << TOKEN_TERM_SHIFT)?
+        .checked_add(at.index)
+}
