@@ -26,6 +26,8 @@ pub const V1_DESCRIPTORS: &[u8] = include_bytes!("generated/fencepost.v1.binpb")
     missing_docs,
     unreachable_pub,
     clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
     reason = "generated"
 )]
 #[rustfmt::skip]
