@@ -13,9 +13,15 @@ pub(crate) struct Mention {
 /// All mentions in `tokens`, a file that is the module `module` (`["server", "store"]`). `crates` are the names that
 /// count as foreign; the library's own name counts as `crate`.
 pub(crate) fn mentions(tokens: &[Placed], module: &[&str], crates: &[String]) -> Vec<Mention> {
+    let declared = declared_modules(tokens);
+    let crates: Vec<String> = crates
+        .iter()
+        .filter(|name| !declared.contains(&name.as_str()))
+        .cloned()
+        .collect();
     let mut reader = Reader {
         tokens,
-        crates,
+        crates: &crates,
         at: 0,
         open: Vec::new(),
         out: Vec::new(),
@@ -25,6 +31,15 @@ pub(crate) fn mentions(tokens: &[Placed], module: &[&str], crates: &[String]) ->
         reader.step(&mut here);
     }
     reader.out
+}
+
+/// A file's own module hides the crate of that name.
+fn declared_modules(tokens: &[Placed]) -> Vec<&str> {
+    tokens
+        .windows(2)
+        .filter(|pair| pair[0].token.is("mod"))
+        .filter_map(|pair| pair[1].token.word())
+        .collect()
 }
 
 struct Reader<'a> {
@@ -196,4 +211,9 @@ fn paths_in_code_count_and_tails_of_paths_do_not() {
         seen(source, &[]),
         ["sled::Db", "tokio::main", "crate::client::go"]
     );
+}
+
+#[test]
+fn a_module_of_its_own_hides_the_crate_of_that_name() {
+    assert!(seen("mod sled;\nuse sled::Db;", &[]).is_empty());
 }
