@@ -1,0 +1,156 @@
+//! What the rules decide: outcomes are data, with what the caller needs next.
+
+use super::clock::BootInstant;
+use crate::grant::{EndedHow, Ttl};
+use crate::resource::{Holder, ResourceName};
+use crate::sequencer::Sequencer;
+use crate::token::Token;
+use std::time::Duration;
+
+/// How an acquire came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AcquireOutcome {
+    /// The resource is yours.
+    Granted(Acquired),
+    /// Somebody else has it; nothing has changed.
+    Held(Held),
+    /// This request was granted earlier, and that grant has ended since.
+    Ended(Ended),
+}
+
+/// A grant, as its holder sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acquired {
+    /// What was granted.
+    pub resource: ResourceName,
+    /// To whom.
+    pub holder: Holder,
+    /// The fencing token, to be sent along with every request to the resource.
+    pub token: Token,
+    /// Issuer, resource and token together: what a guard wants to see.
+    pub sequencer: Sequencer,
+    /// How long the lease is without a renewal.
+    pub lease: Duration,
+    /// The answer was given before, to an earlier copy of this request.
+    pub replayed: bool,
+    /// For people, by the leader's wall clock, milliseconds since 1970.
+    pub granted_at_unix_ms: u64,
+    /// Until when the lease certainly lives.
+    pub(super) safe_until: Option<BootInstant>,
+}
+
+impl Acquired {
+    /// Until when the holder may rely on the lease, by the clock that counts suspension: the send of
+    /// the first copy of the request plus the lease. The cluster ends it later than that, never earlier.
+    ///
+    /// `None` when that start is not known to this process, because the answer was replayed: the token
+    /// protects already, but renew before relying on any time that is left.
+    #[must_use]
+    pub fn safe_until(&self) -> Option<BootInstant> {
+        self.safe_until
+    }
+
+    /// What to send to keep it, with its own TTL.
+    #[must_use]
+    pub fn renewal(&self) -> Renewal {
+        Renewal {
+            resource: self.resource.clone(),
+            holder: self.holder.clone(),
+            token: self.token.value(),
+            ttl: None,
+        }
+    }
+}
+
+/// Who has a resource that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Who has it.
+    pub holder: Holder,
+    /// The token of that grant.
+    pub token: Token,
+    /// About how long the lease still lasts if it is not renewed.
+    pub remaining: Duration,
+    /// How many wait in line.
+    pub queue: u32,
+}
+
+/// A grant that is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Its token.
+    pub token: Token,
+    /// How it ended.
+    pub how: EndedHow,
+}
+
+/// One grant to be renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// What is held.
+    pub resource: ResourceName,
+    /// By whom.
+    pub holder: Holder,
+    /// The token's value.
+    pub token: crate::token::TokenValue,
+    /// The TTL from now on; `None` keeps the grant's own.
+    pub ttl: Option<Ttl>,
+}
+
+/// How the renewal of one grant came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewOutcome {
+    /// It lives on.
+    Renewed {
+        /// How long the lease is from the renewal on.
+        lease: Duration,
+        /// Until when the holder may rely on it: the send of this renewal plus the lease.
+        safe_until: BootInstant,
+    },
+    /// It had ended. It does not come back: stop, and acquire anew.
+    Ended(Ended),
+    /// The cluster knows no such grant of this holder.
+    Unknown,
+}
+
+/// How a release came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// It is given back, now or by an earlier copy of this call.
+    Released,
+    /// It had ended in another way before.
+    Ended(Ended),
+    /// The cluster knows no such grant of this holder.
+    Unknown,
+}
+
+/// How a revocation came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RevokeOutcome {
+    /// It is taken away, now or by an earlier copy of this call.
+    Revoked,
+    /// It had ended in another way before.
+    Ended(Ended),
+    /// The cluster knows no such grant.
+    Unknown,
+}
+
+/// A live grant, as everybody sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveGrant {
+    /// What is held.
+    pub resource: ResourceName,
+    /// By whom.
+    pub holder: Holder,
+    /// The token of this grant, and of no other.
+    pub token: Token,
+    /// The TTL that a renewal restores.
+    pub ttl: Ttl,
+    /// About how long the lease still lasts if it is not renewed. Zero: run out, its end not yet
+    /// committed.
+    pub remaining: Duration,
+    /// How often it was renewed.
+    pub renewals: u64,
+    /// For people, by the leader's wall clock, milliseconds since 1970.
+    pub granted_at_unix_ms: u64,
+}
