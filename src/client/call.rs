@@ -39,7 +39,7 @@ pub(crate) struct Known {
     pub(crate) route: Route,
     pub(crate) seen: Option<Seen>,
     /// Two clusters among the endpoints: every further call is refused.
-    mismatch: Option<Mismatch>,
+    mismatch: Option<Box<Mismatch>>,
 }
 
 /// An answer, and when the send that it belongs to left.

@@ -46,7 +46,7 @@ pub enum ErrorKind {
     /// Nobody knows whether it took effect. Only the same request may be sent again.
     UnknownOutcome,
     /// Two endpoints belong to different clusters.
-    ClusterMismatch(Mismatch),
+    ClusterMismatch(Box<Mismatch>),
     /// A node's answer breaks the wire contract; its version may not fit this one's.
     BadAnswer,
     /// The request id may have been forgotten. Kept inside: the client asks again under a new one.

@@ -52,7 +52,7 @@ pub(crate) enum Unfit {
     /// The node is part of no cluster yet.
     Forming,
     /// It belongs to another cluster than the answers before.
-    Other(Mismatch),
+    Other(Box<Mismatch>),
     /// It is not what the contract says.
     Malformed(&'static str),
 }
@@ -81,12 +81,12 @@ pub(crate) fn check(
                 "two nodes of one cluster name different issuers",
             ))
         }
-        Some(seen) => Err(Unfit::Other(Mismatch {
+        Some(seen) => Err(Unfit::Other(Box::new(Mismatch {
             first: seen.cluster,
             first_endpoint: seen.endpoint.clone(),
             second: cluster,
             second_endpoint: endpoint.clone(),
-        })),
+        }))),
         None => {
             let issuer = IssuerName::new(header.issuer.as_str())
                 .map_err(|_| Unfit::Malformed("the header's issuer is not a name"))?;
