@@ -6,9 +6,12 @@
 
 mod completions;
 mod connection;
+mod demo;
 mod duration;
 mod exit;
 mod man;
+mod ports;
+mod stop;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,6 +46,8 @@ struct Cli {
 /// What `fencepost` can do; the order is the one of the help page.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// See what fencing tokens are for: a story of 20 seconds, with real processes
+    Demo(demo::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page, or write one page a command into a directory
@@ -76,6 +81,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn run(cli: Cli) -> exit::Outcome {
     match cli.command {
+        Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

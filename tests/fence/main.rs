@@ -6,6 +6,7 @@
 )]
 
 mod concurrent;
+mod documents;
 mod foreign;
 mod guard_table;
 mod guarded_row;

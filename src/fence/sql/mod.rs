@@ -32,12 +32,14 @@
 //! `BEGIN IMMEDIATE`: a transaction that has read cannot become a writer once another has committed
 //! (`SQLITE_BUSY_SNAPSHOT`), and fails, safely but needlessly.
 
+mod documents;
 mod error;
 mod guard_table;
 mod guarded_row;
 mod guarded_table;
 mod identifier;
 
+pub use documents::{Document, Documents};
 pub use error::SqlError;
 pub use guard_table::{GuardTable, SqlGuard};
 pub use guarded_row::{RowWrite, WriteOutcome};
