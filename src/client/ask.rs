@@ -11,7 +11,8 @@ use std::str::FromStr;
 /// All sends of one `Ask` have one effect and one answer. If a call fails and
 /// [can have had an effect](super::Error::can_have_had_effect), call
 /// [`Client::acquire_with`](super::Client::acquire_with) again with the same `Ask`: then the earlier
-/// send and the later one cannot both act.
+/// send and the later one cannot both act. Once it is refused its id is spent, and the next call takes
+/// a new one.
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub(super) resource: ResourceName,

@@ -3,22 +3,23 @@
 use super::address::Address;
 use super::backoff;
 use super::clock::{BootInstant, Clock};
-use super::error::{Cause, Error, ErrorKind, Verdict, leaves_open, verdict};
+use super::error::{Cause, Error, ErrorKind};
+use super::learn;
 use super::method::Method;
 use super::nodes::Nodes;
 use super::options::Options;
 use super::random::Dice;
 use super::route::Route;
-use super::seen::{self, Mismatch, Seen, Unfit};
-use super::trial::{Fault, Next, Trial};
-use crate::wire::failure::{Failure, Reason};
-use crate::wire::v1::ResponseHeader;
-use std::error::Error as _;
+use super::seen::{Mismatch, Seen};
+use super::trial::{Fault, Trial};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tonic::{Code, ConnectError, Request, Status};
+use tonic::Request;
+
+/// Two timers of one length that were started together may fire this far apart.
+const TIMER_SLACK: Duration = Duration::from_millis(2);
 
 /// What all clones of one client share.
 pub(crate) struct Shared {
@@ -39,7 +40,7 @@ pub(crate) struct Known {
     pub(crate) route: Route,
     pub(crate) seen: Option<Seen>,
     /// Two clusters among the endpoints: every further call is refused.
-    mismatch: Option<Box<Mismatch>>,
+    pub(crate) mismatch: Option<Box<Mismatch>>,
 }
 
 /// An answer, and when the send that it belongs to left.
@@ -136,6 +137,7 @@ impl Shared {
     ) -> Result<M::Response, Fault> {
         let mut request = Request::new(request);
         request.set_timeout(limit);
+        let sent = self.clock.now();
         let answer =
             tokio::time::timeout(limit, M::send(self.nodes.channel(address), request)).await;
         let now = self.clock.now();
@@ -145,11 +147,14 @@ impl Shared {
                 self.accept(M::header(&response), address, now)?;
                 Ok(response)
             }
-            Ok(Err(status)) => Err(self.failed(&status, address, now)),
-            Err(_) => {
-                self.known().route.put_aside(address, now);
-                Err(silence(address, limit))
+            // Timers of tonic's own, here and at the node, run beside ours and may be the first to say it.
+            Ok(Err(status))
+                if learn::ran_out(&status) && now.since(sent) + TIMER_SLACK >= limit =>
+            {
+                Err(self.silent(address, limit, now))
             }
+            Ok(Err(status)) => Err(self.failed(&status, address, now)),
+            Err(_) => Err(self.silent(address, limit, now)),
         }
     }
 
@@ -194,156 +199,4 @@ impl Shared {
         let leader = self.known().route.leader().cloned();
         trial.out_of_time(leader, self.clock.now())
     }
-
-    /// Checks the header of an answer, and learns from it.
-    fn accept(
-        &self,
-        header: Option<&ResponseHeader>,
-        address: &Address,
-        now: BootInstant,
-    ) -> Result<(), Fault> {
-        let mut known = self.known();
-        let Known {
-            route,
-            seen,
-            mismatch,
-        } = &mut *known;
-        let unfit = match seen::check(seen, header, address) {
-            Ok(()) => {
-                if let Some(leader) = header.and_then(|header| header.leader.as_ref()) {
-                    route.learn_leader(&leader.address, Some(leader.term), now);
-                }
-                return Ok(());
-            }
-            Err(unfit) => unfit,
-        };
-        let address = address.clone();
-        Err(match unfit {
-            Unfit::Forming => {
-                route.pass_over(&address);
-                Fault {
-                    cause: Cause::Forming { address },
-                    open: false,
-                    next: Next::Elsewhere,
-                }
-            }
-            Unfit::Other(_) if route.distrust(&address) => {
-                let detail = "it belongs to another cluster".to_owned();
-                Fault {
-                    cause: Cause::Broken { address, detail },
-                    open: true,
-                    next: Next::Elsewhere,
-                }
-            }
-            Unfit::Other(found) => {
-                *mismatch = Some(found.clone());
-                let detail = "it belongs to another cluster".to_owned();
-                let next = Next::Stop(ErrorKind::ClusterMismatch(found));
-                Fault {
-                    cause: Cause::Broken { address, detail },
-                    open: true,
-                    next,
-                }
-            }
-            Unfit::Malformed(detail) => {
-                let detail = detail.to_owned();
-                let next = Next::Stop(ErrorKind::BadAnswer);
-                Fault {
-                    cause: Cause::Broken { address, detail },
-                    open: true,
-                    next,
-                }
-            }
-        })
-    }
-
-    /// Reads a status that is not OK, and learns from it.
-    fn failed(&self, status: &Status, address: &Address, now: BootInstant) -> Fault {
-        let mut known = self.known();
-        if let Some(failure) = Failure::from_status(status) {
-            if matches!(verdict(&failure), Verdict::Elsewhere) {
-                known.route.pass_over(address);
-            }
-            if let Some(leader) = &failure.leader {
-                known.route.learn_leader(leader, None, now);
-            }
-            return told(&failure, address);
-        }
-        known.route.put_aside(address, now);
-        let address = address.clone();
-        if never_sent(status) {
-            let detail = innermost(status);
-            let cause = Cause::Unreachable { address, detail };
-            return Fault {
-                cause,
-                open: false,
-                next: Next::Elsewhere,
-            };
-        }
-        let detail = format!("{:?}: {}", status.code(), status.message());
-        let next = match status.code() {
-            // Nothing on the way, nor another node, would answer otherwise.
-            Code::Unimplemented | Code::InvalidArgument | Code::OutOfRange => {
-                Next::Stop(ErrorKind::BadAnswer)
-            }
-            _ => Next::Elsewhere,
-        };
-        Fault {
-            cause: Cause::Broken { address, detail },
-            open: true,
-            next,
-        }
-    }
-}
-
-/// What a failure that the node itself explained means.
-fn told(failure: &Failure, address: &Address) -> Fault {
-    let next = match verdict(failure) {
-        Verdict::Final(kind) => Next::Stop(kind),
-        Verdict::Elsewhere => Next::Elsewhere,
-        Verdict::Later(after) => Next::Later(after),
-    };
-    Fault {
-        cause: Cause::Told {
-            address: address.clone(),
-            reason: Reason::name(failure.reason),
-            message: failure.message.clone(),
-        },
-        open: leaves_open(failure),
-        next,
-    }
-}
-
-fn silence(address: &Address, waited: Duration) -> Fault {
-    Fault {
-        cause: Cause::NoAnswer {
-            address: address.clone(),
-            waited,
-        },
-        open: true,
-        next: Next::Elsewhere,
-    }
-}
-
-/// Whether no connection could be made, so that nothing has left this machine.
-fn never_sent(status: &Status) -> bool {
-    let mut source = status.source();
-    while let Some(error) = source {
-        if error.is::<ConnectError>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
-/// The innermost cause of a failed connection: what the operating system said.
-fn innermost(status: &Status) -> String {
-    let Some(mut error) = status.source() else {
-        return status.message().to_owned();
-    };
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

@@ -52,6 +52,13 @@ impl Client {
         // An earlier call may have left its outcome open; nothing that fails in this one closes it.
         trial.open = ask.open;
         let outcome = self.acquire_within(&mut trial, ask).await;
+        if matches!(
+            outcome,
+            Ok(AcquireOutcome::Held(_) | AcquireOutcome::Ended(_))
+        ) {
+            // The cluster remembers a refusal, so this id is never granted: the next call is a new one.
+            ask.begin_anew(self.request_id(), None);
+        }
         ask.open = outcome.as_ref().is_err_and(Error::can_have_had_effect);
         outcome
     }
@@ -117,7 +124,7 @@ impl Client {
     }
 
     fn granted(&self, ask: &Ask, granted: v1::Granted) -> Result<Acquired, Unreadable> {
-        let token = words::token(granted.token)?;
+        let token = crate::wire::words::token(granted.token)?;
         let lease = Duration::from_millis(granted.lease_ms);
         let issuer = words::required(self.seen(|seen| seen.issuer.clone()), "issuer")?;
         // A grant out of a queue, or an answer given before, began at a moment that is not known here.

@@ -48,6 +48,7 @@ mod call;
 mod clock;
 mod error;
 mod hold;
+mod learn;
 mod method;
 mod nodes;
 mod operate;

@@ -65,10 +65,13 @@ impl Acquired {
 /// Who has a resource that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Who has it.
-    pub holder: Holder,
+    /// Who has it; `None` when the refusal is [replayed](Self::replayed) and nobody has it by now.
+    pub holder: Option<Holder>,
     /// The token of that grant.
-    pub token: Token,
+    pub token: Option<Token>,
+    /// The refusal was given before, to an earlier copy of this request. A request id that was refused
+    /// is never granted later; who has the resource is told anew.
+    pub replayed: bool,
     /// About how long the lease still lasts if it is not renewed.
     pub remaining: Duration,
     /// How many wait in line.
@@ -153,4 +156,6 @@ pub struct LiveGrant {
     pub renewals: u64,
     /// For people, by the leader's wall clock, milliseconds since 1970.
     pub granted_at_unix_ms: u64,
+    /// Likewise: when it runs out if it is not renewed.
+    pub expires_at_unix_ms: u64,
 }

@@ -2,10 +2,10 @@
 
 use super::operate::{Leader, Member, NodeStatus, Role};
 use super::outcome::{Ended, Held, LiveGrant};
-use crate::grant::{EndedHow, Ttl};
+use crate::grant::Ttl;
 use crate::resource::{Holder, ResourceName};
 use crate::token::{Token, TokenValue};
-use crate::wire::v1;
+use crate::wire::{v1, words};
 use std::time::Duration;
 
 /// A part of an answer that breaks the contract; the text says which.
@@ -23,31 +23,21 @@ pub(super) fn required<T>(part: Option<T>, name: &'static str) -> Result<T, Unre
     part.ok_or_else(|| Unreadable(format!("{name} is missing")))
 }
 
-pub(super) fn token(wire: Option<v1::Token>) -> Result<Token, Unreadable> {
-    let wire = required(wire, "token")?;
-    Ok(Token::new(
-        TokenValue::new(wire.value)?,
-        wire.term,
-        wire.index,
-    ))
-}
-
 pub(super) fn ended(wire: v1::Ended) -> Result<Ended, Unreadable> {
-    let how = match wire.how() {
-        v1::EndedHow::Released => EndedHow::Released,
-        v1::EndedHow::Expired => EndedHow::Expired,
-        v1::EndedHow::Revoked => EndedHow::Revoked,
-        v1::EndedHow::Superseded => EndedHow::Superseded,
-        v1::EndedHow::Unspecified => return Err(Unreadable("how it ended is missing".to_owned())),
-    };
-    let token = token(wire.token)?;
-    Ok(Ended { token, how })
+    Ok(Ended {
+        token: words::token(wire.token)?,
+        how: words::ended_how(wire.how)?,
+    })
 }
 
 pub(super) fn held(wire: v1::Held) -> Result<Held, Unreadable> {
     Ok(Held {
-        holder: Holder::new(wire.holder)?,
-        token: token(wire.token)?,
+        holder: match wire.holder.as_str() {
+            "" if wire.replayed => None,
+            name => Some(Holder::new(name)?),
+        },
+        token: wire.token.map(Token::try_from).transpose()?,
+        replayed: wire.replayed,
         remaining: Duration::from_millis(wire.remaining_ms),
         queue: wire.queue,
     })
@@ -57,11 +47,12 @@ pub(super) fn grant(wire: v1::Grant) -> Result<LiveGrant, Unreadable> {
     Ok(LiveGrant {
         resource: ResourceName::new(wire.resource)?,
         holder: Holder::new(wire.holder)?,
-        token: token(wire.token)?,
+        token: words::token(wire.token)?,
         ttl: Ttl::from_ms(wire.ttl_ms)?,
         remaining: Duration::from_millis(wire.remaining_ms),
         renewals: wire.renewals,
         granted_at_unix_ms: wire.granted_at_unix_ms,
+        expires_at_unix_ms: wire.expires_at_unix_ms,
     })
 }
 

@@ -4,6 +4,7 @@ use fencepost::{
     client::{Acquired, BootInstant},
     fence::sql::{Document, WriteOutcome},
     grant::Ttl,
+    resource::Holder,
     token::TokenValue,
 };
 
@@ -102,13 +103,13 @@ async fn pause_and_pass_on(
         screen.claim(!b, claim)?;
         return Err(Failure::new(UNEXPECTED, claim));
     };
+    let by = held.holder.as_ref().map_or("nobody", Holder::as_str);
     screen.event(format_args!(
-        "B asks: refused, {} holds it for about {:.1} s more",
-        held.holder,
+        "B asks: refused, {by} holds it for about {:.1} s more",
         held.remaining.as_secs_f64()
     ))?;
     screen.claim(
-        held.holder.as_str() == "A" && held.token.value() == a,
+        by == "A" && held.token.map(|token| token.value()) == Some(a),
         "while A's lease lives, nobody else is granted the report",
     )?;
     screen.event("B asks again and again ...")?;

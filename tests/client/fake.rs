@@ -1,0 +1,351 @@
+//! A node that says what the test tells it to, over a real socket.
+
+use fencepost::wire::failure::Failure;
+use fencepost::wire::v1::cluster_server::{Cluster, ClusterServer};
+use fencepost::wire::v1::issuer_server::{Issuer, IssuerServer};
+use fencepost::wire::v1::*;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status};
+
+/// What the node does with one call.
+pub(crate) enum Act {
+    /// The usual answer of the call.
+    Answer,
+    /// The usual answer, marked as given before.
+    Replay,
+    /// Somebody else holds it.
+    Held,
+    /// A failure that fencepost itself explains.
+    Fail(Failure),
+    /// A status of something in between.
+    Foreign(Status),
+    /// Never an answer.
+    Silence,
+}
+
+/// Decides by the name of the call and by how often it came before.
+type Script = Box<dyn Fn(&'static str, usize) -> Act + Send + Sync>;
+
+/// What a node is when it is asked.
+pub(crate) struct Character {
+    /// 0: part of no cluster yet.
+    pub(crate) cluster: u128,
+    pub(crate) applied: u64,
+    pub(crate) leader: String,
+    pub(crate) script: Script,
+}
+
+/// A running node, stopped when it is dropped.
+pub(crate) struct Fake {
+    pub(crate) address: String,
+    node: Node,
+    task: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+struct Node(Arc<Mutex<Inner>>);
+
+struct Inner {
+    character: Character,
+    calls: Vec<&'static str>,
+    acquires: Vec<AcquireRequest>,
+    timeouts: Vec<Option<String>>,
+}
+
+impl Fake {
+    /// A node of cluster 1 that names itself as the leader and follows `script`.
+    pub(crate) async fn start(
+        script: impl Fn(&'static str, usize) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_on(listener, script)
+    }
+
+    pub(crate) fn start_on(
+        listener: TcpListener,
+        script: impl Fn(&'static str, usize) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        let address = listener.local_addr().unwrap().to_string();
+        let character = Character {
+            cluster: 1,
+            applied: 10,
+            leader: address.clone(),
+            script: Box::new(script),
+        };
+        let node = Node(Arc::new(Mutex::new(Inner {
+            character,
+            calls: Vec::new(),
+            acquires: Vec::new(),
+            timeouts: Vec::new(),
+        })));
+        let server = tonic::transport::Server::builder()
+            .add_service(IssuerServer::new(node.clone()))
+            .add_service(ClusterServer::new(node.clone()))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        let task = tokio::spawn(async move { server.await.unwrap() });
+        Self {
+            address,
+            node,
+            task,
+        }
+    }
+
+    /// Changes what the node is from now on.
+    pub(crate) fn become_(&self, change: impl FnOnce(&mut Character)) {
+        change(&mut self.node.0.lock().unwrap().character);
+    }
+
+    /// How often `call` arrived.
+    pub(crate) fn count(&self, call: &str) -> usize {
+        let inner = self.node.0.lock().unwrap();
+        inner.calls.iter().filter(|name| **name == call).count()
+    }
+
+    pub(crate) fn acquires(&self) -> Vec<AcquireRequest> {
+        self.node.0.lock().unwrap().acquires.clone()
+    }
+
+    /// The `grpc-timeout` of each call so far.
+    pub(crate) fn timeouts(&self) -> Vec<Option<String>> {
+        self.node.0.lock().unwrap().timeouts.clone()
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// An address where nobody listens: the port was free a moment ago.
+pub(crate) async fn nowhere() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+impl Node {
+    /// Notes the call, and does what the script says; returns the header and the act of an answer.
+    async fn enter<T>(
+        &self,
+        call: &'static str,
+        request: &Request<T>,
+    ) -> Result<(ResponseHeader, Act), Status> {
+        let (header, act) = {
+            let mut inner = self.0.lock().unwrap();
+            let timeout = request.metadata().get("grpc-timeout");
+            let timeout = timeout.map(|value| value.to_str().unwrap().to_owned());
+            inner.timeouts.push(timeout);
+            let before = inner.calls.iter().filter(|name| **name == call).count();
+            inner.calls.push(call);
+            let character = &mut inner.character;
+            character.applied += 1;
+            let header = ResponseHeader {
+                cluster_id: match character.cluster {
+                    0 => String::new(),
+                    cluster => format!("{cluster:032x}"),
+                },
+                issuer: "test".to_owned(),
+                applied_index: character.applied,
+                leader: Some(Leader {
+                    node_id: 1,
+                    address: character.leader.clone(),
+                    term: 1,
+                }),
+                node_id: 1,
+            };
+            (header, (character.script)(call, before))
+        };
+        match act {
+            Act::Fail(failure) => Err(failure.into_status()),
+            Act::Foreign(status) => Err(status),
+            Act::Silence => {
+                std::future::pending::<()>().await;
+                unreachable!("a pending future never ends")
+            }
+            act => Ok((header, act)),
+        }
+    }
+}
+
+pub(crate) fn token(value: u64) -> Option<Token> {
+    Some(Token {
+        value,
+        term: 1,
+        index: value,
+    })
+}
+
+#[tonic::async_trait]
+impl Issuer for Node {
+    async fn acquire(
+        &self,
+        request: Request<AcquireRequest>,
+    ) -> Result<Response<AcquireResponse>, Status> {
+        use acquire_response::Outcome;
+        self.0
+            .lock()
+            .unwrap()
+            .acquires
+            .push(request.get_ref().clone());
+        let (header, act) = self.enter("acquire", &request).await?;
+        let outcome = match act {
+            Act::Held => Outcome::Held(Held {
+                holder: "other".to_owned(),
+                token: token(7),
+                remaining_ms: 5_000,
+                queue: 0,
+                replayed: false,
+            }),
+            act => Outcome::Granted(Granted {
+                token: token(header.applied_index),
+                lease_ms: request.get_ref().ttl_ms,
+                after_wait: false,
+                replayed: matches!(act, Act::Replay),
+                granted_at_unix_ms: 0,
+            }),
+        };
+        Ok(Response::new(AcquireResponse {
+            header: Some(header),
+            outcome: Some(outcome),
+        }))
+    }
+
+    async fn renew(
+        &self,
+        request: Request<RenewRequest>,
+    ) -> Result<Response<RenewResponse>, Status> {
+        let (header, _) = self.enter("renew", &request).await?;
+        let renewed = |_| RenewOutcome {
+            outcome: Some(renew_outcome::Outcome::Renewed(Renewed {
+                lease_ms: 30_000,
+            })),
+        };
+        Ok(Response::new(RenewResponse {
+            header: Some(header),
+            outcomes: request.get_ref().items.iter().map(renewed).collect(),
+        }))
+    }
+
+    async fn release(
+        &self,
+        request: Request<ReleaseRequest>,
+    ) -> Result<Response<ReleaseResponse>, Status> {
+        let (header, _) = self.enter("release", &request).await?;
+        Ok(Response::new(ReleaseResponse {
+            header: Some(header),
+            outcome: Some(release_response::Outcome::Released(Released {})),
+        }))
+    }
+
+    async fn inspect(
+        &self,
+        request: Request<InspectRequest>,
+    ) -> Result<Response<InspectResponse>, Status> {
+        let (header, _) = self.enter("inspect", &request).await?;
+        Ok(Response::new(InspectResponse {
+            header: Some(header),
+            grant: None,
+        }))
+    }
+
+    async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
+        let (header, _) = self.enter("list", &request).await?;
+        Ok(Response::new(ListResponse {
+            header: Some(header),
+            grants: Vec::new(),
+            next_page_token: String::new(),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl Cluster for Node {
+    async fn status(
+        &self,
+        request: Request<StatusRequest>,
+    ) -> Result<Response<StatusResponse>, Status> {
+        let (header, _) = self.enter("status", &request).await?;
+        Ok(Response::new(StatusResponse {
+            header: Some(header),
+            role: Role::Leader.into(),
+            ..StatusResponse::default()
+        }))
+    }
+
+    async fn revoke(
+        &self,
+        request: Request<RevokeRequest>,
+    ) -> Result<Response<RevokeResponse>, Status> {
+        let (header, _) = self.enter("revoke", &request).await?;
+        Ok(Response::new(RevokeResponse {
+            header: Some(header),
+            outcome: Some(revoke_response::Outcome::Revoked(Revoked {})),
+        }))
+    }
+
+    async fn raise_floor(
+        &self,
+        request: Request<RaiseFloorRequest>,
+    ) -> Result<Response<RaiseFloorResponse>, Status> {
+        let (header, _) = self.enter("raise_floor", &request).await?;
+        Ok(Response::new(RaiseFloorResponse {
+            header: Some(header),
+            floor: 1,
+        }))
+    }
+
+    async fn add_node(
+        &self,
+        request: Request<AddNodeRequest>,
+    ) -> Result<Response<AddNodeResponse>, Status> {
+        let (header, _) = self.enter("add_node", &request).await?;
+        Ok(Response::new(AddNodeResponse {
+            header: Some(header),
+            member: None,
+        }))
+    }
+
+    async fn promote(
+        &self,
+        request: Request<PromoteRequest>,
+    ) -> Result<Response<PromoteResponse>, Status> {
+        let (header, _) = self.enter("promote", &request).await?;
+        Ok(Response::new(PromoteResponse {
+            header: Some(header),
+        }))
+    }
+
+    async fn remove_node(
+        &self,
+        request: Request<RemoveNodeRequest>,
+    ) -> Result<Response<RemoveNodeResponse>, Status> {
+        let (header, _) = self.enter("remove_node", &request).await?;
+        Ok(Response::new(RemoveNodeResponse {
+            header: Some(header),
+        }))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<TransferLeaderRequest>,
+    ) -> Result<Response<TransferLeaderResponse>, Status> {
+        let (header, _) = self.enter("transfer_leader", &request).await?;
+        let leader = header.leader.clone();
+        Ok(Response::new(TransferLeaderResponse {
+            header: Some(header),
+            leader,
+        }))
+    }
+}
+
+/// A client with short times of its own, so that a silent node costs a test little.
+pub(crate) fn client(endpoints: &[&str], timeout: Duration) -> fencepost::client::Client {
+    let options = fencepost::client::Options::default()
+        .attempt_timeout(Duration::from_millis(200))
+        .timeout(timeout);
+    fencepost::client::Client::connect(endpoints, options).unwrap()
+}

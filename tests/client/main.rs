@@ -1,0 +1,34 @@
+//! The client against nodes that follow a script.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads clocks to bound its waiting, and a panic is its failure"
+)]
+
+mod deadlines;
+mod effects;
+mod fake;
+mod leader;
+mod one_cluster;
+mod one_effect;
+
+use fencepost::client::{AcquireOutcome, Acquired, Client, Error};
+use fencepost::grant::Ttl;
+use std::time::Duration;
+
+/// Long enough for any test on a busy machine; a call that ends with an answer does not use it up.
+pub(crate) const PLENTY: Duration = Duration::from_secs(20);
+
+/// Acquires "jobs" for "me".
+pub(crate) async fn acquire(client: &Client) -> Result<AcquireOutcome, Error> {
+    let (resource, holder) = ("jobs".parse().unwrap(), "me".parse().unwrap());
+    client.acquire(&resource, &holder, Ttl::default()).await
+}
+
+/// Acquires, and expects the grant.
+pub(crate) async fn granted(client: &Client) -> Acquired {
+    match acquire(client).await.unwrap() {
+        AcquireOutcome::Granted(acquired) => acquired,
+        other => panic!("expected a grant, got {other:?}"),
+    }
+}
