@@ -111,7 +111,7 @@ impl Nodes {
     }
 
     /// Ends a node's process by SIGKILL, and waits until it is gone. It gets no chance to save anything.
-    pub(super) async fn kill(&mut self, id: u64) -> io::Result<()> {
+    pub(super) async fn sigkill(&mut self, id: u64) -> io::Result<()> {
         for node in self.nodes.iter_mut().filter(|node| node.id == id) {
             if let Some(mut process) = node.process.take() {
                 process.kill().await?;
@@ -121,7 +121,7 @@ impl Nodes {
     }
 
     /// Ends all of them, as fast as it goes: none is waited for before the last has been told.
-    pub(super) async fn kill_all(&mut self) -> io::Result<()> {
+    pub(super) async fn sigkill_all(&mut self) -> io::Result<()> {
         let running = self.nodes.iter_mut().filter_map(|node| node.process.take());
         let mut processes: Vec<_> = running.collect();
         for process in &mut processes {

@@ -198,7 +198,7 @@ impl Stage {
         if let Some(puppet) = self.puppet.take() {
             puppet.end().await?;
         }
-        self.nodes.kill_all().await?;
+        self.nodes.sigkill_all().await?;
         self.documents.close().await;
         if keep {
             return Ok(Some(self.directory.keep()));

@@ -179,7 +179,7 @@ async fn kill_the_leader(
     )?;
     let old = stage.leader(None).await?.node_id;
     let pid = stage.nodes.pid(old).unwrap_or_default();
-    stage.nodes.kill(old).await?;
+    stage.nodes.sigkill(old).await?;
     screen.event(format_args!(
         "node {old}, the leader (process {pid}), is killed"
     ))?;
@@ -210,7 +210,7 @@ async fn kill_everything(
     screen.tell(
         "All at once, as when the power fails. What the nodes know now is what they had on disk.",
     )?;
-    stage.nodes.kill_all().await?;
+    stage.nodes.sigkill_all().await?;
     screen.event(format_args!("all {} nodes are down", nodes::COUNT))?;
     stage.nodes.start_all()?;
     show_nodes(screen, stage)?;
