@@ -1,1 +1,9 @@
-//! The store, and what damages it.
+//! The store: its contract over both implementations, and what it does when the disk misbehaves.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads clocks to bound its waiting, and a panic is its failure"
+)]
+
+mod contract;
+mod fixture;

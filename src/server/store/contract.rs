@@ -95,6 +95,18 @@ pub struct NewSnapshot {
     pub pieces: Vec<Bytes>,
 }
 
+impl NewSnapshot {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (bytes, allowed) = (self.meta.len(), super::SNAPSHOT_META_BYTES_MAX);
+        if bytes <= allowed {
+            return Ok(());
+        }
+        Err(format!(
+            "{bytes} bytes beside a snapshot, {allowed} are allowed"
+        ))
+    }
+}
+
 /// What is known about a saved snapshot without reading its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotManifest {

@@ -2,14 +2,7 @@
 
 use bytes::Bytes;
 
-/// A place in the Raft log. Ordered by term, then index, as Raft compares logs (section 5.4.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogId {
-    /// Raft term in which a leader appended the entry.
-    pub term: u64,
-    /// Position in the log, from 0.
-    pub index: u64,
-}
+pub use crate::issuer::LogId;
 
 /// One entry of the Raft log as the store sees it: a place and bytes that it never looks into.
 ///

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// An error of a running store. All but [`Failure::Invalid`] and [`Failure::Superseded`] are
-/// final: the store never works again in this process.
+/// An error of a running store. Where [`StoreError::is_final`] says so, the store never works again
+/// in this process.
 #[derive(Debug, Clone, Error)]
 #[error("{kind}: {what}")]
 pub struct StoreError {
@@ -48,6 +48,15 @@ impl StoreError {
             kind: Failure::Invalid,
             what: what.into(),
         }
+    }
+
+    /// Whether it ends the store, and not only the call that got it.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        !matches!(
+            self.kind,
+            Failure::Invalid | Failure::Superseded | Failure::Closed
+        )
     }
 
     /// Stored bytes are not what was written.

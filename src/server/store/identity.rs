@@ -10,64 +10,41 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A random 128-bit id, written as 32 hexadecimal digits.
-macro_rules! hex_id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub [u8; 16]);
+pub use crate::grant::ClusterId;
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
-        }
+/// Names one data directory: 128 random bits, made when it is created, so that a wiped node cannot
+/// pass for the one that it was. Written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceId(pub [u8; 16]);
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = NotAnId;
-
-            fn from_str(text: &str) -> Result<Self, NotAnId> {
-                parse_hex(text).map(Self)
-            }
-        }
-    };
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
-hex_id! {
-    /// Names one cluster. Made once, by the founding node; a restore makes a new one.
-    ClusterId
+impl fmt::Debug for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InstanceId({self})")
+    }
 }
 
-hex_id! {
-    /// Names one data directory. Made when it is created, so that a wiped node cannot pass for
-    /// the one that it was.
-    InstanceId
+impl FromStr for InstanceId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NotAnId);
+        }
+        let bits = u128::from_str_radix(text, 16).map_err(|_| NotAnId)?;
+        Ok(Self(bits.to_be_bytes()))
+    }
 }
 
 /// The text is not 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an id of 32 hexadecimal digits")]
 pub struct NotAnId;
-
-fn parse_hex(text: &str) -> Result<[u8; 16], NotAnId> {
-    let digits = text.as_bytes();
-    if digits.len() != 32 {
-        return Err(NotAnId);
-    }
-    let mut id = [0; 16];
-    for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
-        let high = char::from(pair[0]).to_digit(16).ok_or(NotAnId)?;
-        let low = char::from(pair[1]).to_digit(16).ok_or(NotAnId)?;
-        *byte = u8::try_from(high * 16 + low).map_err(|_| NotAnId)?;
-    }
-    Ok(id)
-}
 
 /// Who this node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,4 +128,202 @@ pub enum ReadyError {
     /// The disk failed.
     #[error(transparent)]
     Store(#[from] super::StoreError),
+}
+
+const HEAD: &str = "fencepost identity 1";
+
+/// Name of the file.
+pub(super) const NAME: &str = "IDENTITY";
+
+impl Identity {
+    /// The file's content.
+    pub(super) fn encode(&self) -> String {
+        use fmt::Write;
+        let mut text = format!(
+            "{HEAD}\nnode {}\ninstance {}\n",
+            self.node_id, self.instance
+        );
+        let written = match &self.membership {
+            Membership::Forming => writeln!(text, "state forming"),
+            Membership::Ready(ready) => ready.encode(&mut text),
+        };
+        written.expect("writing to a string cannot fail");
+        let checksum = crc32c::crc32c(text.as_bytes());
+        writeln!(text, "checksum {checksum:08x}").expect("writing to a string cannot fail");
+        text
+    }
+
+    /// Reads the file's content. `None` if it is not exactly what [`Self::encode`] writes.
+    pub(super) fn decode(text: &str) -> Option<Self> {
+        let body_bytes = text.trim_end_matches('\n').rfind('\n')? + 1;
+        let (body, last) = text.split_at_checked(body_bytes)?;
+        let checksum = u32::from_str_radix(last.strip_prefix("checksum ")?.trim_end(), 16).ok()?;
+        if crc32c::crc32c(body.as_bytes()) != checksum {
+            return None;
+        }
+        let mut lines = body.lines();
+        if lines.next()? != HEAD {
+            return None;
+        }
+        let node_id = lines.next()?.strip_prefix("node ")?.parse().ok()?;
+        let instance = lines.next()?.strip_prefix("instance ")?.parse().ok()?;
+        let membership = match lines.next()? {
+            "state forming" => Membership::Forming,
+            "state ready" => Membership::Ready(Ready::decode(lines)?),
+            _ => return None,
+        };
+        Some(Self {
+            node_id,
+            instance,
+            membership,
+        })
+    }
+}
+
+impl Ready {
+    fn encode(&self, text: &mut String) -> fmt::Result {
+        use fmt::Write;
+        writeln!(text, "state ready\ncluster {}", self.cluster)?;
+        for Founder {
+            node_id,
+            instance,
+            address,
+        } in &self.founders
+        {
+            writeln!(text, "founder {node_id} {instance} {address}")?;
+        }
+        Ok(())
+    }
+
+    fn decode<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let cluster = lines.next()?.strip_prefix("cluster ")?.parse().ok()?;
+        let founders = lines.map(|line| {
+            let mut words = line.strip_prefix("founder ")?.splitn(3, ' ');
+            let node_id = words.next()?.parse().ok()?;
+            let instance = words.next()?.parse().ok()?;
+            Some(Founder {
+                node_id,
+                instance,
+                address: words.next()?.to_owned(),
+            })
+        });
+        Some(Self {
+            cluster,
+            founders: founders.collect::<Option<_>>()?,
+        })
+    }
+
+    /// Whether a node that is `self` already may be told `asked`: `Ok(true)` if nothing changes.
+    pub(super) fn check(before: Option<&Self>, asked: &Self) -> Result<bool, ReadyError> {
+        let broken = |founder: &&Founder| founder.address.contains(char::is_control);
+        if let Some(Founder { node_id, .. }) = asked.founders.iter().find(broken) {
+            return Err(ReadyError::BadAddress { node_id: *node_id });
+        }
+        let Some(before) = before else {
+            return Ok(false);
+        };
+        if before.cluster != asked.cluster {
+            return Err(ReadyError::OtherCluster {
+                ours: before.cluster,
+                theirs: asked.cluster,
+            });
+        }
+        // Whoever adopts a cluster has no list to give, also when it founded this very cluster.
+        if !asked.founders.is_empty() && asked.founders != before.founders {
+            return Err(ReadyError::OtherFounders {
+                cluster: before.cluster,
+            });
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn founder() -> Identity {
+        let founders = (1..=2_u8).map(|n| Founder {
+            node_id: n.into(),
+            instance: InstanceId([n; 16]),
+            address: format!("http://10.0.0.{n}:7101"),
+        });
+        let ready = Ready {
+            cluster: ClusterId::new(u128::from_be_bytes([0xab; 16])),
+            founders: founders.collect(),
+        };
+        Identity {
+            node_id: 1,
+            instance: InstanceId([1; 16]),
+            membership: Membership::Ready(ready),
+        }
+    }
+
+    #[test]
+    fn the_file_reads_like_this_for_ever() {
+        assert_eq!(
+            founder().encode(),
+            "fencepost identity 1\n\
+             node 1\n\
+             instance 01010101010101010101010101010101\n\
+             state ready\n\
+             cluster abababababababababababababababab\n\
+             founder 1 01010101010101010101010101010101 http://10.0.0.1:7101\n\
+             founder 2 02020202020202020202020202020202 http://10.0.0.2:7101\n\
+             checksum 6e6cb3b6\n"
+        );
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else_is() {
+        let forming = Identity {
+            membership: Membership::Forming,
+            ..founder()
+        };
+        for identity in [founder(), forming] {
+            let text = identity.encode();
+            assert_eq!(Identity::decode(&text).as_ref(), Some(&identity));
+            for cut in 0..text.len() - 1 {
+                assert_eq!(Identity::decode(&text[..cut]), None, "cut at {cut}");
+            }
+            for bit in 0..text.len() * 8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let damaged = String::from_utf8_lossy(&bytes);
+                // Only the case of a checksum digit and the line break at the end may differ.
+                if let Some(read) = Identity::decode(&damaged) {
+                    assert_eq!(read, identity, "bit {bit}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_is_bound_once() {
+        let identity = founder();
+        let ready = identity.ready().unwrap();
+        let adopted = Ready {
+            founders: Vec::new(),
+            ..ready.clone()
+        };
+        assert!(!Ready::check(None, ready).unwrap());
+        assert!(Ready::check(Some(ready), ready).unwrap());
+        assert!(Ready::check(Some(ready), &adopted).unwrap());
+        let other = Ready {
+            cluster: ClusterId::new(u128::from_be_bytes([1; 16])),
+            ..ready.clone()
+        };
+        let refused = Ready::check(Some(ready), &other).unwrap_err().to_string();
+        assert!(
+            refused.contains("abababab") && refused.contains("01010101"),
+            "{refused}"
+        );
+        let mut longer = ready.clone();
+        longer.founders.pop();
+        let refused = Ready::check(Some(ready), &longer).unwrap_err();
+        assert!(matches!(refused, ReadyError::OtherFounders { .. }));
+        longer.founders[0].address.push('\n');
+        let refused = Ready::check(None, &longer).unwrap_err();
+        assert!(matches!(refused, ReadyError::BadAddress { node_id: 1 }));
+    }
 }
