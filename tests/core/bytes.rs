@@ -1,0 +1,404 @@
+//! The bytes of commands, outcomes, snapshots and the chained hash: golden, round trips, rubbish.
+//!
+//! `golden_bytes.txt` is for ever. Lines are added to it; a line that has to change means that nodes of
+//! two versions do not understand each other, or that a log cannot be read any more.
+
+use std::collections::BTreeMap;
+
+use fencepost::grant::{AskedAt, EndedHow};
+use fencepost::issuer::{
+    AcquireOutcome, Command, DecodeError, DueLease, Expire, HeldBy, Outcome, RaiseFloor,
+    RaiseFloorOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewal, RequestKey, Revoke,
+    RevokeOutcome, decode_command, decode_outcome, encode_command, encode_outcome,
+};
+use fencepost::limits::{COMMAND_BYTES_MAX, EXPIRIES_PER_COMMAND_MAX, RENEWALS_PER_COMMAND_MAX};
+use fencepost::resource::Reason;
+use fencepost::token::Token;
+
+use crate::dice::Dice;
+use crate::play::{Carried, Core, Seen, play};
+use crate::scene::{STAMP_MS, Scene, acquire, cluster, holder, machine_with, resource, token, ttl};
+
+fn commands() -> Vec<(&'static str, Command)> {
+    let mut asked = acquire("jobs/nächtlich", "anna", "x");
+    asked.request = RequestKey::from_bytes(*b"0123456789abcdef");
+    asked.attempt = 300;
+    let mut waiting = asked.clone();
+    waiting.asked_at = Some(AskedAt {
+        cluster: cluster(),
+        applied: 77,
+    });
+    waiting.wait_ms = 5_000;
+    let renewals = vec![
+        Renewal {
+            token: token(65_537),
+            ttl: None,
+        },
+        Renewal {
+            token: token(i64::MAX as u64),
+            ttl: Some(ttl(86_400_000)),
+        },
+    ];
+    let leases = vec![DueLease {
+        token: token(65_537),
+        renewals: 3,
+    }];
+    let revoke = Revoke {
+        resource: resource("printer"),
+        token: token(65_537),
+        reason: None,
+        stamped_at_ms: STAMP_MS,
+    };
+    let reason = Some(Reason::new("on fire").unwrap());
+    let raise = RaiseFloor {
+        above: 1_000_000,
+        stamped_at_us: STAMP_MS * 1_000,
+    };
+    vec![
+        ("command acquire", Command::Acquire(asked)),
+        ("command acquire with asked_at", Command::Acquire(waiting)),
+        (
+            "command renew",
+            Command::Renew(Renew {
+                renewals,
+                stamped_at_ms: STAMP_MS,
+            }),
+        ),
+        (
+            "command release",
+            Command::Release(Release {
+                token: token(65_537),
+                stamped_at_ms: STAMP_MS,
+            }),
+        ),
+        (
+            "command expire",
+            Command::Expire(Expire {
+                leases,
+                stamped_at_ms: STAMP_MS,
+            }),
+        ),
+        ("command revoke", Command::Revoke(revoke.clone())),
+        (
+            "command revoke with reason",
+            Command::Revoke(Revoke { reason, ..revoke }),
+        ),
+        ("command raise_floor", Command::RaiseFloor(raise)),
+    ]
+}
+
+fn outcomes() -> Vec<(&'static str, Outcome)> {
+    let acquired = acquired().into_iter();
+    let mut outcomes: Vec<_> = acquired
+        .map(|(name, outcome)| (name, Outcome::Acquire(outcome)))
+        .collect();
+    let each = vec![
+        RenewOutcome::Renewed {
+            lease: ttl(30_000),
+            renewals: 200,
+        },
+        RenewOutcome::Ended {
+            how: EndedHow::Expired,
+        },
+        RenewOutcome::Unknown,
+    ];
+    let how = EndedHow::Revoked;
+    outcomes.extend([
+        ("outcome renewals", Outcome::Renew(each)),
+        (
+            "outcome released",
+            Outcome::Release(ReleaseOutcome::Released),
+        ),
+        (
+            "outcome release ended",
+            Outcome::Release(ReleaseOutcome::Ended { how }),
+        ),
+        (
+            "outcome release unknown",
+            Outcome::Release(ReleaseOutcome::Unknown),
+        ),
+        ("outcome expired", Outcome::Expire { ended: 200 }),
+        ("outcome revoked", Outcome::Revoke(RevokeOutcome::Revoked)),
+        (
+            "outcome revoke ended",
+            Outcome::Revoke(RevokeOutcome::Ended {
+                how: EndedHow::Released,
+            }),
+        ),
+        (
+            "outcome revoke other",
+            Outcome::Revoke(RevokeOutcome::OtherResource),
+        ),
+        (
+            "outcome revoke unknown",
+            Outcome::Revoke(RevokeOutcome::Unknown),
+        ),
+        (
+            "outcome raised",
+            Outcome::RaiseFloor(RaiseFloorOutcome::Raised { floor: 9 }),
+        ),
+        (
+            "outcome beyond",
+            Outcome::RaiseFloor(RaiseFloorOutcome::BeyondClock { limit: 9 }),
+        ),
+    ]);
+    outcomes
+}
+
+fn acquired() -> Vec<(&'static str, AcquireOutcome)> {
+    let token = Token::new(token(131_079), 2, 7);
+    let by = Some(HeldBy {
+        holder: holder("ben"),
+        token,
+    });
+    let lease = ttl(30_000);
+    vec![
+        (
+            "outcome granted",
+            AcquireOutcome::Granted {
+                token,
+                lease,
+                replayed: false,
+            },
+        ),
+        (
+            "outcome granted again",
+            AcquireOutcome::Granted {
+                token,
+                lease,
+                replayed: true,
+            },
+        ),
+        (
+            "outcome held",
+            AcquireOutcome::Held {
+                by,
+                replayed: false,
+            },
+        ),
+        (
+            "outcome was held",
+            AcquireOutcome::Held {
+                by: None,
+                replayed: true,
+            },
+        ),
+        (
+            "outcome ended",
+            AcquireOutcome::Ended {
+                token,
+                how: EndedHow::Superseded,
+            },
+        ),
+        ("outcome too_old", AcquireOutcome::TooOld),
+        (
+            "outcome parameters_differ",
+            AcquireOutcome::ParametersDiffer,
+        ),
+        (
+            "outcome too_many",
+            AcquireOutcome::TooManyGrants {
+                limit: 1_000_000,
+                replayed: false,
+            },
+        ),
+    ]
+}
+
+/// A state after one of everything, with its chain.
+fn scene() -> Scene {
+    let mut scene = Scene::of(machine_with(3, 5));
+    let members = [(1, fencepost::issuer::InstanceId::new(0x1234))];
+    scene.at.index += 1;
+    scene.replica.apply_members(scene.at, &members).unwrap();
+    scene.new_term();
+    for (_, command) in commands() {
+        scene.apply(&command);
+        scene.apply(&Command::Acquire(acquire("printer", "anna", "y")));
+        scene.apply(&Command::Acquire(acquire("printer", "ben", "z")));
+    }
+    scene
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn bytes_are_what_they_were() {
+    let mut are = BTreeMap::new();
+    for (name, command) in commands() {
+        are.insert(name.to_owned(), hex(&encode_command(&command).unwrap()));
+    }
+    for (name, outcome) in outcomes() {
+        are.insert(name.to_owned(), hex(&encode_outcome(&outcome)));
+    }
+    let empty = machine_with(3, 5);
+    are.insert("chain of an empty state".to_owned(), hex(&empty.chain()));
+    are.insert(
+        "snapshot of an empty state".to_owned(),
+        hex(&empty.snapshot().concat()),
+    );
+    let scene = scene();
+    are.insert("chain".to_owned(), hex(&scene.machine().chain()));
+    are.insert(
+        "snapshot".to_owned(),
+        hex(&scene.machine().snapshot().concat()),
+    );
+    let key = acquire("printer", "anna", "id").request;
+    are.insert("request key".to_owned(), hex(key.as_bytes()));
+    let were: BTreeMap<_, _> = include_str!("golden_bytes.txt")
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, bytes)| (name.to_owned(), bytes.to_owned()))
+        .collect();
+    let are_text: String = are
+        .iter()
+        .map(|(name, bytes)| format!("{name}: {bytes}\n"))
+        .collect();
+    assert!(are == were, "the bytes are now\n{are_text}");
+}
+
+#[test]
+fn commands_and_outcomes_come_back_as_they_went() {
+    for (name, command) in commands() {
+        let bytes = encode_command(&command).unwrap();
+        assert_eq!(decode_command(&bytes).as_ref(), Ok(&command), "{name}");
+        cut_and_lengthened(&bytes, |bytes| decode_command(bytes).is_err());
+    }
+    for (name, outcome) in outcomes() {
+        let bytes = encode_outcome(&outcome);
+        assert_eq!(decode_outcome(&bytes).as_ref(), Ok(&outcome), "{name}");
+        cut_and_lengthened(&bytes, |bytes| decode_outcome(bytes).is_err());
+    }
+}
+
+fn cut_and_lengthened(bytes: &[u8], refused: impl Fn(&[u8]) -> bool) {
+    for length in 0..bytes.len() {
+        assert!(refused(&bytes[..length]), "{} cut to {length}", hex(bytes));
+    }
+    assert!(refused(&[bytes, &[0]].concat()));
+}
+
+#[test]
+fn random_commands_and_their_outcomes_come_back_as_they_went() {
+    let mut seen = Seen::default();
+    for seed in 0..40 {
+        for entry in play::<Core>(seed, 300, &mut seen).unwrap() {
+            let (Carried::Command(bytes), Some(applied)) = (entry.carried, entry.applied) else {
+                continue;
+            };
+            let command = decode_command(&bytes).unwrap();
+            assert_eq!(encode_command(&command).unwrap(), bytes);
+            let outcome = decode_outcome(&encode_outcome(&applied.outcome)).unwrap();
+            assert_eq!(outcome, applied.outcome);
+        }
+    }
+}
+
+#[test]
+fn arbitrary_bytes_never_panic_and_what_is_accepted_has_one_form_only() {
+    let good: Vec<_> = commands()
+        .iter()
+        .map(|(_, c)| encode_command(c).unwrap())
+        .collect();
+    let mut accepted = 0;
+    for seed in 0..300_000 {
+        let mut dice = Dice::new(seed);
+        let mut bytes = dice.pick(&good).clone();
+        if dice.one_in(3) {
+            bytes.truncate(2);
+            (0..dice.below(60)).for_each(|_| bytes.push(dice.next().to_le_bytes()[0]));
+        }
+        for _ in 0..dice.below(4) {
+            let at = usize::try_from(dice.below(bytes.len() as u64)).unwrap();
+            bytes[at] = dice.next().to_le_bytes()[0];
+        }
+        if let Ok(command) = decode_command(&bytes) {
+            assert_eq!(encode_command(&command).unwrap(), bytes, "seed {seed}");
+            accepted += 1;
+        }
+        let _ = decode_outcome(&bytes);
+    }
+    assert!(accepted > 10_000, "the bytes were too wild: {accepted}");
+}
+
+#[test]
+fn outcomes_from_arbitrary_bytes_have_one_form_only() {
+    let good: Vec<_> = outcomes()
+        .iter()
+        .map(|(_, outcome)| encode_outcome(outcome))
+        .collect();
+    for seed in 0..100_000 {
+        let mut dice = Dice::new(seed);
+        let mut bytes = dice.pick(&good).clone();
+        for _ in 0..1 + dice.below(3) {
+            let at = usize::try_from(dice.below(bytes.len() as u64)).unwrap();
+            bytes[at] = dice.next().to_le_bytes()[0];
+        }
+        if let Ok(outcome) = decode_outcome(&bytes) {
+            assert_eq!(encode_outcome(&outcome), bytes, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn reserved_and_unknown_numbers_are_refused_by_name() {
+    for found in [7, 8, 9, 10, 11, 0, 255] {
+        let bytes = [&[1, found], &[0; 64][..]].concat();
+        assert_eq!(
+            decode_command(&bytes),
+            Err(DecodeError::Tag {
+                what: "command",
+                found
+            })
+        );
+    }
+    assert_eq!(
+        decode_command(&[2, 1]),
+        Err(DecodeError::Format { found: 2 })
+    );
+    assert_eq!(decode_command(&[]), Err(DecodeError::Truncated));
+    assert_eq!(
+        decode_command(&[1; COMMAND_BYTES_MAX + 1]),
+        Err(DecodeError::TooLong)
+    );
+}
+
+#[test]
+fn a_count_that_the_bytes_cannot_hold_allocates_nothing() {
+    // Renew, stamp, and four thousand million renewals to come.
+    let bytes = [&[1, 2], &[0; 8][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]].concat();
+    assert_eq!(decode_command(&bytes), Err(DecodeError::Truncated));
+}
+
+#[test]
+fn the_largest_batches_fit_into_one_command_and_more_do_not() {
+    let kept = Renewal {
+        token: token(i64::MAX as u64),
+        ttl: None,
+    };
+    let renew = |renewal, count| {
+        Command::Renew(Renew {
+            renewals: vec![renewal; count],
+            stamped_at_ms: u64::MAX,
+        })
+    };
+    encode_command(&renew(kept, RENEWALS_PER_COMMAND_MAX)).unwrap();
+    let named = Renewal {
+        ttl: Some(ttl(86_400_000)),
+        ..kept
+    };
+    let too_long = encode_command(&renew(named, RENEWALS_PER_COMMAND_MAX)).unwrap_err();
+    assert!(too_long.bytes > COMMAND_BYTES_MAX);
+    let lease = DueLease {
+        token: token(i64::MAX as u64),
+        renewals: u64::MAX,
+    };
+    let leases = vec![lease; EXPIRIES_PER_COMMAND_MAX];
+    encode_command(&Command::Expire(Expire {
+        leases,
+        stamped_at_ms: u64::MAX,
+    }))
+    .unwrap();
+}

@@ -1,0 +1,241 @@
+//! Planted bugs: an oracle that lets one of these pass proves nothing, so each must be caught.
+
+use std::collections::BTreeMap;
+
+use fencepost::issuer::{
+    Acquire, AcquireOutcome, Applied, Command, DueLease, Event, LogId, Machine, Outcome, Release,
+    RequestKey, Revoke,
+};
+use fencepost::resource::ResourceName;
+use fencepost::token::{Token, TokenValue};
+
+use crate::play::{Seen, Subject, play, through_snapshot};
+
+/// A core around which something is done wrong.
+struct Planted<B> {
+    machine: Machine,
+    cuts: u8,
+    resources: BTreeMap<TokenValue, ResourceName>,
+    bug: std::marker::PhantomData<B>,
+}
+
+/// What is done wrong: to a command before it is applied, or to what came of it.
+trait Bug {
+    fn before(_planted: &Planted<Self>, command: Command) -> Command
+    where
+        Self: Sized,
+    {
+        command
+    }
+
+    fn after(_planted: &mut Planted<Self>, _applied: &mut Applied)
+    where
+        Self: Sized,
+    {
+    }
+}
+
+impl<B: Bug> Subject for Planted<B> {
+    fn new(machine: Machine) -> Self {
+        Self {
+            machine,
+            cuts: 0,
+            resources: BTreeMap::new(),
+            bug: std::marker::PhantomData,
+        }
+    }
+
+    fn apply(&mut self, at: LogId, command: &Command) -> Applied {
+        let command = B::before(self, command.clone());
+        let mut applied = self.machine.apply(at, &command).unwrap();
+        for event in &applied.events {
+            if let Event::Granted {
+                resource, token, ..
+            } = event
+            {
+                self.resources.insert(token.value(), resource.clone());
+            }
+        }
+        B::after(self, &mut applied);
+        applied
+    }
+
+    fn cut(&mut self) {
+        self.machine = through_snapshot(&self.machine);
+        self.cuts = self.cuts.wrapping_add(1);
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+}
+
+impl<B> Planted<B> {
+    /// The token of whoever has the resource that this token was for.
+    fn whoever_has_it_now(&self, token: TokenValue) -> TokenValue {
+        let resource = self.resources.get(&token);
+        let grant = resource.and_then(|resource| self.machine.inspect(resource));
+        grant.map_or(token, |grant| grant.token.value())
+    }
+}
+
+/// How many of 40 short plays the oracle objects to.
+fn caught<B: Bug>() -> usize {
+    let objects = |seed: &u64| play::<Planted<B>>(*seed, 400, &mut Seen::default()).is_err();
+    (0..40).filter(objects).count()
+}
+
+struct Nothing;
+impl Bug for Nothing {}
+
+#[test]
+fn without_a_bug_the_oracle_objects_to_nothing() {
+    assert_eq!(caught::<Nothing>(), 0);
+}
+
+struct CounterResetBySnapshot;
+impl Bug for CounterResetBySnapshot {
+    fn after(planted: &mut Planted<Self>, applied: &mut Applied) {
+        let granted = &mut applied.outcome;
+        if let Outcome::Acquire(AcquireOutcome::Granted { token, .. }) = granted {
+            let value = token.value().get() - u64::from(planted.cuts);
+            *token = Token::new(TokenValue::new(value).unwrap(), token.term(), token.index());
+        }
+    }
+}
+
+#[test]
+fn a_token_counter_that_a_snapshot_resets_is_caught() {
+    assert_eq!(caught::<CounterResetBySnapshot>(), 40);
+}
+
+struct ReleaseByResource;
+impl Bug for ReleaseByResource {
+    fn before(planted: &Planted<Self>, command: Command) -> Command {
+        match command {
+            Command::Release(release) => Command::Release(Release {
+                token: planted.whoever_has_it_now(release.token),
+                ..release
+            }),
+            other => other,
+        }
+    }
+}
+
+#[test]
+fn a_release_that_checks_the_resource_only_is_caught() {
+    assert_eq!(caught::<ReleaseByResource>(), 40);
+}
+
+struct IdsLostBySnapshot;
+impl Bug for IdsLostBySnapshot {
+    fn before(planted: &Planted<Self>, command: Command) -> Command {
+        match command {
+            // Under another name after each snapshot, an id is as good as forgotten.
+            Command::Acquire(acquire) => {
+                let request = renamed(acquire.request, planted.cuts);
+                Command::Acquire(Acquire { request, ..acquire })
+            }
+            other => other,
+        }
+    }
+
+    fn after(planted: &mut Planted<Self>, applied: &mut Applied) {
+        for event in &mut applied.events {
+            if let Event::Granted { request, .. } = event {
+                *request = renamed(*request, planted.cuts);
+            }
+        }
+    }
+}
+
+fn renamed(key: RequestKey, cuts: u8) -> RequestKey {
+    RequestKey::from_bytes(key.as_bytes().map(|byte| byte ^ cuts))
+}
+
+#[test]
+fn request_ids_that_a_snapshot_loses_are_caught() {
+    assert_eq!(caught::<IdsLostBySnapshot>(), 40);
+}
+
+struct ExpireWithoutComparing;
+impl Bug for ExpireWithoutComparing {
+    fn before(planted: &Planted<Self>, command: Command) -> Command {
+        let Command::Expire(mut expire) = command else {
+            return command;
+        };
+        for DueLease { token, renewals } in &mut expire.leases {
+            *renewals = planted
+                .machine
+                .grant(*token)
+                .map_or(*renewals, |grant| grant.renewals);
+        }
+        Command::Expire(expire)
+    }
+}
+
+#[test]
+fn an_expiry_that_does_not_compare_renewals_is_caught() {
+    // It takes a renewal, and an expiry of before it, on one grant: some plays have none.
+    assert!(caught::<ExpireWithoutComparing>() >= 30);
+}
+
+struct LateCopyActsAgain;
+impl Bug for LateCopyActsAgain {
+    fn before(planted: &Planted<Self>, command: Command) -> Command {
+        let Command::Acquire(acquire) = command else {
+            return command;
+        };
+        let mut ahead = planted.machine.clone();
+        let applied = ahead.applied();
+        let next = LogId::new(applied.term.max(1), applied.index + 1);
+        let outcome = ahead
+            .apply(next, &Command::Acquire(acquire.clone()))
+            .unwrap()
+            .outcome;
+        if !matches!(outcome, Outcome::Acquire(AcquireOutcome::Ended { .. })) {
+            return Command::Acquire(acquire);
+        }
+        let request = renamed(acquire.request, 0xff);
+        Command::Acquire(Acquire {
+            request,
+            asked_at: None,
+            ..acquire
+        })
+    }
+}
+
+#[test]
+fn a_late_copy_of_an_acquire_that_acts_again_after_the_release_is_caught() {
+    assert_eq!(caught::<LateCopyActsAgain>(), 40);
+}
+
+struct RevokeByResource;
+impl Bug for RevokeByResource {
+    fn before(planted: &Planted<Self>, command: Command) -> Command {
+        match command {
+            Command::Revoke(revoke) => Command::Revoke(Revoke {
+                token: planted.whoever_has_it_now(revoke.token),
+                ..revoke
+            }),
+            other => other,
+        }
+    }
+}
+
+#[test]
+fn a_retried_revocation_that_ends_the_successor_is_caught() {
+    assert_eq!(caught::<RevokeByResource>(), 40);
+}
+
+struct EventsInHashOrder;
+impl Bug for EventsInHashOrder {
+    fn after(_planted: &mut Planted<Self>, applied: &mut Applied) {
+        applied.events.reverse();
+    }
+}
+
+#[test]
+fn events_in_an_order_that_a_hash_map_chose_are_caught() {
+    assert_eq!(caught::<EventsInHashOrder>(), 40);
+}
