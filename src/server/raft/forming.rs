@@ -1,0 +1,259 @@
+//! How a node comes to its cluster.
+//!
+//! The nodes of a founding list ask each other who they are until all have answered. The one with the
+//! lowest id then founds the cluster, once: it makes the cluster durable together with the founding
+//! list, and only then starts Raft with it. Whoever else is blank is bound to the cluster by the first
+//! call of its leader. So the nodes may start in any order, seconds apart, and crash meanwhile: a blank
+//! node has promised nothing and begins anew, and a founder that crashed in between does the same again.
+//!
+//! A blank node never founds when any other is not blank. It may be the wiped one of them, and two
+//! quorums of "the same" cluster must never be.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::future::join_all;
+use openraft::errors::{InitializeError, RaftError};
+
+use super::{
+    Bootstrap, FoundingList, NodeRecord,
+    introduction::{Introduced, hello},
+    node::{RaftNode, Records},
+};
+use crate::{server::store::Founder, wire::peer_v1::Standing};
+
+/// How long after an unfinished round the next one begins.
+const ROUND_EVERY: Duration = Duration::from_millis(200);
+
+/// Rounds between two lines about whom this node waits for.
+const ROUNDS_PER_LINE: u32 = 25;
+
+/// Brings a node to its cluster, or seals its fate.
+pub(super) async fn run(node: RaftNode) {
+    let formed = match node.inner.local.config.bootstrap.clone() {
+        Bootstrap::Join => joined(&node).await,
+        Bootstrap::Found(list) => founded(&node, &list).await,
+    };
+    if let Err(refusal) = formed {
+        node.inner.fate.identity(refusal);
+    }
+}
+
+/// Waits to be added; nothing is done for it from here.
+async fn joined(node: &RaftNode) -> Result<(), String> {
+    if node.inner.local.cluster().is_none() {
+        tracing::info!("waiting to be added: run `fencepost cluster add-node` on the cluster");
+    }
+    resume(node).await
+}
+
+/// Founds the cluster with the others of the list, or waits for the one who does.
+async fn founded(node: &RaftNode, list: &FoundingList) -> Result<(), String> {
+    let local = &node.inner.local;
+    let mut round: u32 = 0;
+    while local.cluster().is_none() {
+        let answers = ask_all(node, list).await;
+        let missing = judge(node, list, &answers)?;
+        if missing.is_empty() {
+            if local.node_id == list.founder() && all_blank(&answers) {
+                found(node, list, &answers).await?;
+            }
+        } else if round.is_multiple_of(ROUNDS_PER_LINE) {
+            tracing::info!(nodes = ?missing, "waiting for the other nodes of the founding list");
+        }
+        round = round.wrapping_add(1);
+        if local.cluster().is_none() {
+            tokio::time::sleep(ROUND_EVERY).await;
+        }
+    }
+    warn_if_members_differ(node, list);
+    resume(node).await
+}
+
+/// What the others answered; `None` for those who did not.
+type Answers = BTreeMap<u64, Option<Introduced>>;
+
+async fn ask_all(node: &RaftNode, list: &FoundingList) -> Answers {
+    let local = &node.inner.local;
+    let others = list.nodes().iter().filter(|(id, _)| **id != local.node_id);
+    let asked = others.map(async |(id, address)| {
+        let answer = hello(local, &node.inner.switchboard, address).await;
+        if let Err(error) = &answer {
+            tracing::debug!(peer = id, %error, "a node did not answer");
+        }
+        (*id, answer.ok())
+    });
+    join_all(asked).await.into_iter().collect()
+}
+
+/// Refuses what can never become a cluster; otherwise tells who has not answered yet.
+fn judge(node: &RaftNode, list: &FoundingList, answers: &Answers) -> Result<Vec<u64>, String> {
+    let local = &node.inner.local;
+    let mut missing = Vec::new();
+    for (id, answer) in answers {
+        let Some(them) = answer else {
+            missing.push(*id);
+            continue;
+        };
+        let address = &list.nodes()[id];
+        if them.node_id != *id {
+            return Err(format!(
+                "the founding list says that node {id} is at {address}, but node {} answers there: \
+                 correct the addresses in the list",
+                them.node_id
+            ));
+        }
+        if them.issuer != local.config.issuer.as_str() {
+            return Err(format!(
+                "node {id} at {address} serves the issuer `{}`, this node `{}`: all nodes of a \
+                 cluster have one issuer name",
+                them.issuer, local.config.issuer
+            ));
+        }
+        match them.cluster {
+            Some(cluster) => stands_in(node, *id, &cluster.to_string(), them.standing)?,
+            None if them.founders != *list.nodes() => {
+                return Err(differing(local.node_id, list, *id, &them.founders));
+            }
+            None => {}
+        }
+    }
+    Ok(missing)
+}
+
+fn differing(own: u64, list: &FoundingList, id: u64, theirs: &BTreeMap<u64, String>) -> String {
+    if theirs.is_empty() {
+        return format!(
+            "node {own} would found a cluster with {list}, but node {id} was started to join one: \
+             start it with the same founding list and without --join"
+        );
+    }
+    let theirs: Vec<String> = theirs.iter().map(|(id, at)| format!("{id}={at}")).collect();
+    format!(
+        "the founding lists differ: node {own} has {list}, node {id} has {}: give all nodes the same \
+         list",
+        theirs.join(",")
+    )
+}
+
+/// What it means for a blank node that one of its list belongs to a cluster already.
+fn stands_in(node: &RaftNode, id: u64, cluster: &str, standing: Standing) -> Result<(), String> {
+    let own = node.inner.local.node_id;
+    let replace = format!(
+        "on a healthy node run `fencepost cluster remove-node {own}`, then start this one with a new \
+         node id, an empty data directory and `--join`, and run `fencepost cluster add-node` and \
+         `fencepost cluster promote` for the new id"
+    );
+    match standing {
+        // Its leader will call.
+        Standing::Unspecified | Standing::Member => Ok(()),
+        Standing::Replaced | Standing::Stale => Err(format!(
+            "node {id} belongs to cluster {cluster}, which knows node {own} with another data \
+             directory: this one is new or was wiped, and must not come back under its old id. \
+             Replace it: {replace}"
+        )),
+        Standing::Removed => Err(format!(
+            "node {own} was removed from cluster {cluster}, and node ids are never used again. \
+             Replace it: {replace}"
+        )),
+        Standing::Stranger => Err(format!(
+            "node {id} belongs to cluster {cluster}, which runs without node {own}: start this one \
+             with --join instead of a founding list, and run `fencepost cluster add-node {own}`"
+        )),
+    }
+}
+
+fn all_blank(answers: &Answers) -> bool {
+    answers
+        .values()
+        .flatten()
+        .all(|them| them.cluster.is_none())
+}
+
+/// Founds the cluster: durable first, then Raft.
+async fn found(node: &RaftNode, list: &FoundingList, answers: &Answers) -> Result<(), String> {
+    let local = &node.inner.local;
+    let config = &local.config;
+    let own = std::iter::once((local.node_id, local.instance, config.client_address.clone()));
+    let others = answers.iter().filter_map(|(id, answer)| {
+        let them = answer.as_ref()?;
+        Some((*id, them.instance, them.client_address.clone()))
+    });
+    let founders = own
+        .chain(others)
+        .map(|(node_id, instance, client_address)| Founder {
+            node_id,
+            instance,
+            address: both_addresses(&list.nodes()[&node_id], &client_address),
+        });
+    let cluster = config.new_cluster;
+    tracing::info!(%cluster, nodes = %list, "founding the cluster");
+    let bound = local.bind(cluster, founders.collect()).await;
+    bound.map_err(|error| format!("the cluster could not be founded: {error}"))
+}
+
+/// Waits until this node belongs to a cluster. On the node that founded it, starts Raft with the
+/// founding list if that has not been done.
+async fn resume(node: &RaftNode) -> Result<(), String> {
+    while node.inner.local.cluster().is_none() {
+        tokio::time::sleep(ROUND_EVERY).await;
+    }
+    let identity = node.inner.store.identity();
+    let Some(ready) = identity.ready().filter(|ready| !ready.founders.is_empty()) else {
+        return Ok(());
+    };
+    if node.inner.raft.is_initialized().await.unwrap_or(true) {
+        return Ok(());
+    }
+    let records = ready
+        .founders
+        .iter()
+        .map(|founder| (founder.node_id, record_of(founder)));
+    match node
+        .inner
+        .raft
+        .initialize(records.collect::<Records>())
+        .await
+    {
+        Ok(()) | Err(RaftError::Fatal(_)) => Ok(()),
+        // It has a log or a vote: that is being initialized.
+        Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+        Err(RaftError::APIError(error @ InitializeError::NotInMembers(_))) => Err(format!(
+            "the founding list does not name this node: {error}"
+        )),
+    }
+}
+
+/// Both addresses of a founder, as one text: the store keeps it, and addresses have no blanks.
+fn both_addresses(peer: &str, client: &str) -> String {
+    format!("{peer} {client}")
+}
+
+fn record_of(founder: &Founder) -> NodeRecord {
+    let (peer, client) = founder
+        .address
+        .split_once(' ')
+        .unwrap_or((&founder.address, ""));
+    NodeRecord {
+        instance: founder.instance,
+        peer_address: peer.to_owned(),
+        client_address: client.to_owned(),
+    }
+}
+
+/// The persisted membership wins over the configuration; somebody should know that they differ.
+fn warn_if_members_differ(node: &RaftNode, list: &FoundingList) {
+    let metrics = node.inner.raft.metrics();
+    let metrics = openraft::async_runtime::watch::WatchReceiver::borrow_watched(&metrics);
+    let membership = metrics.membership_config.membership();
+    let members: BTreeMap<u64, String> = membership
+        .nodes()
+        .map(|(id, record)| (*id, record.peer_address.clone()))
+        .collect();
+    if !members.is_empty() && members != *list.nodes() {
+        tracing::warn!(
+            configured = %list,
+            members = ?members,
+            "the configured nodes are not the members; the members count, the list only founds"
+        );
+    }
+}

@@ -1,0 +1,395 @@
+//! The node: openraft, put together with its storage, its state machine and its network.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use bytes::{BufMut, Bytes};
+use openraft::{
+    async_runtime::watch::WatchReceiver,
+    errors::{ClientWriteError, ForwardToLeader},
+};
+use tokio::{
+    net::TcpListener,
+    sync::watch::{Receiver, channel},
+    time::timeout_at,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::transport::{Server, server::TcpIncoming};
+
+use super::{
+    AppliedSink, FatalError, ForwardError, ForwardHandler, LeaderHint, Leadership, ProposeError,
+    RaftConfig, ReadError, Roster, StateMachine, StateMachineParts, StateView, Status,
+    admission::{Admission, RETRY_AFTER},
+    encoding::command_head,
+    fate::Fate,
+    forming, forward,
+    log::LogStore,
+    network::{Dialer, Gate, Local, PeerService, Switchboard},
+    reads::{self, Barrier},
+    settings,
+    types::{Answer, Proposal, Types, ours},
+    vigil::{self, Vigil},
+    watch,
+};
+use crate::{
+    issuer::{Command, LogId, Outcome, codec},
+    limits::COMMAND_BYTES_MAX,
+    server::store::SharedStore,
+};
+
+pub(super) type Raft = openraft::Raft<Types, StateMachine>;
+
+/// One node of the cluster. Clones are the same node.
+#[derive(Clone)]
+pub struct RaftNode {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) raft: Raft,
+    pub(super) local: Arc<Local>,
+    pub(super) store: SharedStore,
+    pub(super) switchboard: Arc<Switchboard>,
+    pub(super) view: StateView,
+    pub(super) roster: Arc<RwLock<Arc<Roster>>>,
+    pub(super) fate: Fate,
+    pub(super) admission: Admission,
+    pub(super) elections: Arc<AtomicU64>,
+    barrier: Barrier,
+    leadership: Receiver<Leadership>,
+    service: PeerService,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// An entry that was committed and applied here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// Its place in the log.
+    pub at: LogId,
+    /// What the state machine answered.
+    pub outcome: Outcome,
+}
+
+impl RaftNode {
+    /// Starts a node on an open store. It forms, joins or rejoins its cluster in the background: see
+    /// [`RaftNode::ready`]. Its peers must be able to reach it meanwhile: see
+    /// [`RaftNode::serve_peers`].
+    pub async fn start(
+        config: RaftConfig,
+        store: SharedStore,
+        sink: Option<Arc<dyn AppliedSink>>,
+        handler: Arc<dyn ForwardHandler>,
+    ) -> Result<Self, FatalError> {
+        let fate = Fate::new();
+        let machine = StateMachine::with_fate(
+            StateMachineParts {
+                store: Arc::clone(&store),
+                issuer: config.issuer.clone(),
+                snapshots: config.snapshots,
+                clock: Arc::clone(&config.clock),
+                sink,
+            },
+            fate.clone(),
+        );
+        let (view, roster, full) = (machine.view(), machine.roster(), machine.full());
+        let local = Arc::new(Local::new(config, Arc::clone(&store)));
+        let switchboard = Arc::new(Switchboard::default());
+        let dialer = Dialer {
+            local: Arc::clone(&local),
+            switchboard: Arc::clone(&switchboard),
+            fate: fate.clone(),
+        };
+        let settings = Arc::new(settings::openraft(&local.config)?);
+        let log = LogStore::new(Arc::clone(&store));
+        let raft = Raft::new(local.node_id, settings, dialer, log, machine).await;
+        let raft = raft.map_err(|fatal| watch::why(&fatal, &fate, &store))?;
+
+        let gate = Arc::new(Gate::new(
+            Arc::clone(&local),
+            Arc::clone(&roster),
+            fate.clone(),
+        ));
+        let (vigil, broken) = Vigil::new();
+        let (barrier, reads) = Barrier::new();
+        let elections = Arc::new(AtomicU64::new(0));
+        let (leadership, led) = channel(watch::leadership(&raft));
+        let service = PeerService {
+            raft: raft.clone(),
+            local: Arc::clone(&local),
+            gate,
+            vigil,
+            handler,
+            fate: fate.clone(),
+        };
+        let admission = Admission::new(local.config.in_flight_max);
+        let node = Self {
+            inner: Arc::new(Inner {
+                raft: raft.clone(),
+                local,
+                store: Arc::clone(&store),
+                switchboard,
+                view,
+                roster,
+                fate: fate.clone(),
+                admission,
+                elections: Arc::clone(&elections),
+                barrier,
+                leadership: led,
+                service,
+                tasks: TaskTracker::new(),
+                stop: CancellationToken::new(),
+            }),
+        };
+        node.spawn(vigil::watch(raft.clone(), fate.clone(), broken));
+        node.spawn(reads::run(raft.clone(), reads));
+        node.spawn(watch::follow(raft.clone(), leadership, elections));
+        node.spawn(watch::fold(raft.clone(), full));
+        node.spawn(watch::guard(raft, fate, store));
+        node.spawn(forming::run(node.clone()));
+        Ok(node)
+    }
+
+    /// Runs a task for as long as the node does.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.inner.stop.clone();
+        self.inner.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Answers the other nodes on `listener`, until [`RaftNode::shutdown`].
+    pub async fn serve_peers(&self, listener: TcpListener) -> Result<(), tonic::transport::Error> {
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let stop = self.inner.stop.clone();
+        let service = self.inner.service.clone().into_server();
+        let mut server = settings::peer_server(Server::builder());
+        let serving = server.add_service(service).serve_with_incoming(incoming);
+        tokio::select! {
+            served = serving => served,
+            () = stop.cancelled() => Ok(()),
+        }
+    }
+
+    /// Proposes a command, and waits until it is applied here, or until `deadline`.
+    pub async fn propose(
+        &self,
+        command: &Command,
+        deadline: Instant,
+    ) -> Result<Committed, ProposeError> {
+        let inner = &self.inner;
+        if inner.fate.now().is_some() || inner.stop.is_cancelled() {
+            return Err(ProposeError::Stopped);
+        }
+        let Some(permit) = inner.admission.admit(command) else {
+            return Err(ProposeError::Overloaded {
+                retry_after: RETRY_AFTER,
+            });
+        };
+        let proposal = encode(command)?;
+        let deadline = tokio::time::Instant::from_std(deadline);
+        let (answer, applied) = Answer::pair(permit);
+        let sent = inner.raft.client_write_ff(proposal, Some(answer));
+        match timeout_at(deadline, sent).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(ProposeError::Stopped),
+            Err(_) => return Err(ProposeError::TooLate),
+        }
+        match timeout_at(deadline, applied).await {
+            Ok(Ok(Ok(response))) => {
+                let at = ours(response.log_id);
+                let outcome = response
+                    .data
+                    .0
+                    .expect("a command's entry answers with an outcome");
+                Ok(Committed { at, outcome })
+            }
+            Ok(Ok(Err(error))) => Err(self.not_written(error)),
+            Ok(Err(_)) => Err(ProposeError::Unknown {
+                why: "this node stopped meanwhile",
+            }),
+            Err(_) => Err(ProposeError::Unknown {
+                why: "the deadline passed",
+            }),
+        }
+    }
+
+    fn not_written(&self, error: ClientWriteError<Types>) -> ProposeError {
+        match error {
+            ClientWriteError::ForwardToLeader(forward) => ProposeError::NotLeader {
+                hint: self.hint(&forward),
+            },
+            ClientWriteError::LogEntryDiscarded(_) => ProposeError::Unknown {
+                why: "another leader took over meanwhile",
+            },
+            ClientWriteError::ChangeMembershipError(_)
+            | ClientWriteError::PreconditionFailed(_) => ProposeError::Unknown {
+                why: "Raft answered what does not belong to a command",
+            },
+        }
+    }
+
+    /// Waits until reads here reflect everything that was acknowledged before this call, or until
+    /// `deadline`.
+    pub async fn read_barrier(&self, deadline: Instant) -> Result<(), ReadError> {
+        let deadline = tokio::time::Instant::from_std(deadline);
+        match timeout_at(deadline, self.inner.barrier.pass()).await {
+            Ok(verdict) => verdict.into_result(|leader| self.hint_of(leader?)),
+            Err(_) => Err(ReadError::NoQuorum),
+        }
+    }
+
+    /// The state, to read from. Pass [`RaftNode::read_barrier`] first where it must be current.
+    #[must_use]
+    pub fn state(&self) -> &StateView {
+        &self.inner.view
+    }
+
+    /// Who leads, now and whenever it changes.
+    #[must_use]
+    pub fn leadership(&self) -> Receiver<Leadership> {
+        self.inner.leadership.clone()
+    }
+
+    /// Everything that this node knows about itself and its cluster.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        watch::collect(&self.inner)
+    }
+
+    /// Passes a call to the leader, and waits for the answer until `deadline`.
+    pub async fn forward(
+        &self,
+        method: &str,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<Bytes, ForwardError> {
+        let inner = &self.inner;
+        let leader = inner.leadership.borrow().leader.clone();
+        let Some(hint) = leader else {
+            return Err(ForwardError::NotLeader { hint: None });
+        };
+        if hint.node_id == inner.local.node_id {
+            return Err(ForwardError::IsLeader);
+        }
+        let Some(instance) = self.record(hint.node_id, |record| record.instance) else {
+            return Err(ForwardError::NotLeader { hint: None });
+        };
+        let deadline = tokio::time::Instant::from_std(deadline);
+        let leader = forward::Leader { hint, instance };
+        forward::send(
+            &inner.local,
+            &inner.switchboard,
+            &leader,
+            (method, body),
+            deadline,
+        )
+        .await
+    }
+
+    /// Waits until this node belongs to a cluster and knows its members, or until it has to end.
+    pub async fn ready(&self) -> Result<(), FatalError> {
+        let mut metrics = self.inner.raft.metrics();
+        let known = async {
+            loop {
+                if metrics
+                    .borrow_watched()
+                    .membership_config
+                    .log_id()
+                    .is_some()
+                {
+                    return;
+                }
+                if metrics.changed().await.is_err() {
+                    // Raft is gone; the fate says why.
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::select! {
+            () = known => Ok(()),
+            fatal = self.inner.fate.sealed() => Err(fatal),
+        }
+    }
+
+    /// Waits until the node has to end, and says why. The process then exits.
+    pub async fn fatal(&self) -> FatalError {
+        self.inner.fate.sealed().await
+    }
+
+    /// Stops Raft and everything around it. The store stays open; whoever opened it closes it.
+    pub async fn shutdown(&self) {
+        self.inner.stop.cancel();
+        // The only error is that Raft's task panicked, and it is gone either way.
+        drop(self.inner.raft.shutdown().await);
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    /// What the membership says about a node, as Raft follows it here.
+    pub(super) fn record<T>(
+        &self,
+        id: u64,
+        look: impl FnOnce(&super::NodeRecord) -> T,
+    ) -> Option<T> {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics
+            .membership_config
+            .membership()
+            .get_node(&id)
+            .map(look)
+    }
+
+    pub(super) fn hint_of(&self, id: u64) -> Option<LeaderHint> {
+        let hint = self.record(id, |record| LeaderHint::new(id, record));
+        Some(hint.unwrap_or_else(|| LeaderHint::unknown(id)))
+    }
+
+    pub(super) fn hint(&self, forward: &ForwardToLeader<Types>) -> Option<LeaderHint> {
+        let id = forward.leader_id?;
+        // Raft may name this node itself while it hands its office over, or has lost its quorum.
+        (id != self.inner.local.node_id)
+            .then(|| self.hint_of(id))
+            .flatten()
+    }
+
+    /// The members as this node has applied them.
+    #[must_use]
+    pub fn roster(&self) -> Arc<Roster> {
+        let roster = self
+            .inner
+            .roster
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&roster)
+    }
+
+    /// How often this node saw a new term begin since it started.
+    #[must_use]
+    pub fn elections(&self) -> u64 {
+        self.inner.elections.load(Ordering::Relaxed)
+    }
+}
+
+/// Encodes a command once and for all.
+fn encode(command: &Command) -> Result<Proposal, ProposeError> {
+    let body = codec::encode_command(command).map_err(|long| ProposeError::TooLarge {
+        bytes: long.bytes,
+        max: COMMAND_BYTES_MAX,
+    })?;
+    let mut payload = command_head(body.len());
+    payload.put_slice(&body);
+    Ok(Proposal(payload.freeze()))
+}
+
+pub(super) type Records = BTreeMap<u64, super::NodeRecord>;
