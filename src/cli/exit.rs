@@ -56,6 +56,11 @@ impl Failure {
         Self::new(code, "")
     }
 
+    /// The same code, without a word: a script was told already.
+    pub(crate) fn quiet(self) -> Self {
+        Self::silent(self.code)
+    }
+
     /// Adds a line that says what to do next.
     pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hints.push(hint.to_string());
@@ -97,7 +102,9 @@ pub(crate) fn report(outcome: Outcome) -> ExitCode {
         let _ = writeln!(stderr, "fencepost: {}", failure.message);
     }
     for hint in &failure.hints {
-        let _ = writeln!(stderr, "  {hint}");
+        for line in hint.lines() {
+            let _ = writeln!(stderr, "  {line}");
+        }
     }
     ExitCode::from(failure.code)
 }

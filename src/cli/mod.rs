@@ -4,13 +4,21 @@
 //! that do not (`serve`, `dev`, ...) hide them, so that each `--help` shows only what has a meaning.
 //! A command returns [`exit::Outcome`]; only [`main`] prints a failure and turns it into a code.
 
+mod acquire;
+mod cluster;
 mod completions;
 mod connection;
 mod demo;
 mod duration;
+mod end;
 mod exit;
+mod floor;
+mod holder;
+mod look;
 mod man;
 mod ports;
+mod session;
+mod status;
 mod stop;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -21,12 +29,19 @@ const ABOUT: &str = "Issues fencing tokens: exclusive, time-limited access to na
 
 /// The tutorial part of `fencepost --help`.
 const AFTER_HELP: &str = "\
-A grant carries a fencing token, greater than the token of every grant before it. Send the token along with
-each write; the resource refuses a lower one than it has seen. So a holder that was paused or cut off does
-no harm.
+A grant carries a fencing token, greater than the token of every grant before it. Send the token along \
+with each write; the resource refuses a lower one than it has seen. So a holder that was paused or cut off \
+does no harm.
 
-Exit codes: 0 done; 1 unexpected; 2 usage; 3 refused by the rules (held by another, not the holder any
-more); 4 unavailable, certainly without effect; 5 unknown outcome. Those of a node: docs/operations.md.";
+Try it:
+  fencepost demo                          # the idea, in 20 seconds
+  fencepost dev                           # a cluster of three on this machine; then, elsewhere:
+  fencepost acquire nightly-report
+  fencepost list
+
+Exit codes: 0 done; 1 unexpected; 2 usage; 3 refused by the rules (held by another, not the holder any \
+more); 4 unavailable, certainly without effect; 5 unknown outcome. Those of a node are in \
+docs/operations.md.";
 
 /// The root of the command line.
 #[derive(Debug, Parser)]
@@ -46,6 +61,24 @@ struct Cli {
 /// What `fencepost` can do; the order is the one of the help page.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Ask for a resource
+    Acquire(acquire::Args),
+    /// Keep a grant alive for another TTL
+    Renew(end::RenewArgs),
+    /// Give a resource back
+    Release(end::ReleaseArgs),
+    /// Show who holds a resource
+    Inspect(look::InspectArgs),
+    /// List what is held
+    List(look::ListArgs),
+    /// Take a grant away from its holder
+    Revoke(end::RevokeArgs),
+    /// Show how the cluster is
+    Status(status::Args),
+    /// Change the membership, hand over leadership, look at every node
+    Cluster(cluster::Args),
+    /// Lift all further tokens above a number
+    RaiseFloor(floor::Args),
     /// See what fencing tokens are for: a story of 20 seconds, with real processes
     Demo(demo::Args),
     /// Print a completion script for a shell
@@ -80,7 +113,17 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> exit::Outcome {
+    let connection = &cli.connection;
     match cli.command {
+        Command::Acquire(args) => session::run(connection, |session| acquire::run(args, session)),
+        Command::Renew(args) => session::run(connection, |session| end::renew(args, session)),
+        Command::Release(args) => session::run(connection, |session| end::release(args, session)),
+        Command::Inspect(args) => session::run(connection, |session| look::inspect(args, session)),
+        Command::List(args) => session::run(connection, |session| look::list(args, session)),
+        Command::Revoke(args) => session::run(connection, |session| end::revoke(args, session)),
+        Command::Status(_) => session::run(connection, status::run),
+        Command::Cluster(args) => session::run(connection, |session| cluster::run(args, session)),
+        Command::RaiseFloor(args) => session::run(connection, |session| floor::run(args, session)),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -1,0 +1,215 @@
+//! `fencepost acquire`: ask for a resource.
+
+use super::exit::{self, Failure, REFUSED};
+use super::holder::{self, quoted};
+use super::session::Session;
+use super::{connection::Output, duration};
+use fencepost::client::{AcquireOutcome, Acquired, Ask, Ended, Held, RenewOutcome, RequestKey};
+use fencepost::grant::Ttl;
+use fencepost::resource::ResourceName;
+use serde::Serialize;
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+The same holder asking again supersedes its own grant, and gets a higher token. Anybody else is refused \
+(exit code 3) until the grant is released, revoked, or not renewed for its TTL.
+
+Examples:
+  fencepost acquire nightly-report
+  fencepost acquire nightly-report --holder worker-7 --ttl 5m
+  TOKEN=$(fencepost acquire nightly-report --quiet) && run-report --fencing-token \"$TOKEN\"";
+
+/// Arguments of `fencepost acquire`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// What to ask for, 1 to 160 characters
+    resource: ResourceName,
+
+    #[command(flatten)]
+    holder: holder::Options,
+
+    /// How long the grant lives without a renewal, 100ms to 24h
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl, default_value = "30s")]
+    ttl: Ttl,
+
+    /// Print the token alone, for scripts
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Ask again under an earlier request id, as a failure printed it: both take effect at most once
+    #[arg(long, value_name = "ID")]
+    request_id: Option<RequestKey>,
+}
+
+/// Asks, and renews at once what an earlier copy of the same request was granted.
+pub(crate) async fn run(args: Args, session: Session) -> exit::Outcome {
+    let (resource, holder) = (args.resource.clone(), args.holder.holder());
+    let mut ask = match args.request_id.clone() {
+        Some(key) => Ask::resume(resource, holder, args.ttl, key),
+        None => session.client.ask(resource, holder, args.ttl),
+    };
+    let outcome = session.client.acquire_with(&mut ask).await;
+    match outcome.map_err(|error| session.failed(&error, &ask_again(&args, &ask)))? {
+        AcquireOutcome::Granted(acquired) => granted(&args, &session, acquired).await,
+        AcquireOutcome::Held(held) => refuse_held(&args, &session, &held),
+        AcquireOutcome::Ended(ended) => refuse_ended(&args, &session, &ended),
+    }
+}
+
+/// What to type when nobody knows whether the asking took effect.
+fn ask_again(args: &Args, ask: &Ask) -> String {
+    let resource = quoted(args.resource.as_str());
+    let (holder, ttl, key) = (
+        quoted(args.holder.holder().as_str()),
+        args.ttl.as_ms(),
+        ask.key(),
+    );
+    format!(
+        "It may have been granted. Ask again under the same id, which takes effect at most once:\n  \
+         fencepost acquire {resource} --holder {holder} --ttl {ttl}ms --request-id {key}"
+    )
+}
+
+async fn granted(args: &Args, session: &Session, acquired: Acquired) -> exit::Outcome {
+    let mut lease = acquired.lease;
+    if acquired.safe_until().is_none() {
+        // When a replayed grant began is not known: only a renewal says how long it lasts.
+        let renewals = [acquired.renewal()];
+        let token = acquired.token;
+        let next = format!("It was granted with token {token}; renew or inspect it.");
+        let outcomes = session.client.renew(&renewals).await;
+        match outcomes
+            .map_err(|error| session.failed(&error, &next))?
+            .first()
+        {
+            Some(RenewOutcome::Renewed { lease: renewed, .. }) => lease = *renewed,
+            Some(RenewOutcome::Ended(ended)) => return refuse_ended(args, session, ended),
+            Some(RenewOutcome::Unknown) | None => {
+                let gone = Failure::new(REFUSED, format_args!("token {token} is no longer known"));
+                return session.refuse(gone, &GrantedJson::new(session, &acquired, lease));
+            }
+        }
+    }
+    let token = acquired.token;
+    if args.quiet && session.output == Output::Human {
+        return session.answer(&token.to_string(), &());
+    }
+    let resource = quoted(args.resource.as_str());
+    let flag = args.holder.flag();
+    let human = format!(
+        "Granted {resource} to {holder}.\n\
+         \n  token  {token}\n  lease  {lease}, unless renewed\n\n\
+         Send the token along with every write; the resource refuses lower ones.\n\
+         Next: fencepost renew {resource} {token}{flag}\n      \
+               fencepost release {resource} {token}{flag}",
+        holder = acquired.holder,
+        lease = duration::human(lease),
+    );
+    session.answer(&human, &GrantedJson::new(session, &acquired, lease))
+}
+
+fn refuse_held(args: &Args, session: &Session, held: &Held) -> exit::Outcome {
+    let resource = quoted(args.resource.as_str());
+    let failure = match &held.holder {
+        Some(holder) => Failure::new(REFUSED, format_args!("{resource} is held by {holder}")).hint(
+            format_args!(
+                "Its lease runs out in about {} unless it is renewed. Nothing has changed.",
+                duration::human(held.remaining)
+            ),
+        ),
+        None => Failure::new(
+            REFUSED,
+            format_args!("{resource} was held when this request was first sent"),
+        )
+        .hint("It is free by now: ask again, without --request-id."),
+    };
+    let json = HeldJson {
+        outcome: "held",
+        resource: args.resource.as_str(),
+        held_by: held.holder.as_ref().map(ToString::to_string),
+        token: held.token.map(|token| token.to_string()),
+        remaining_ms: millis(held.remaining),
+        queue: held.queue,
+        replayed: held.replayed,
+    };
+    session.refuse(failure, &json)
+}
+
+fn refuse_ended(args: &Args, session: &Session, ended: &Ended) -> exit::Outcome {
+    let resource = quoted(args.resource.as_str());
+    let message = format!(
+        "{resource} was granted with token {}, and that grant is {}",
+        ended.token, ended.how
+    );
+    let failure =
+        Failure::new(REFUSED, message).hint("Ask again, without --request-id, for a new grant.");
+    session.refuse(failure, &EndedJson::new(args.resource.as_str(), ended))
+}
+
+/// Milliseconds as JSON carries them.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[derive(Serialize)]
+struct GrantedJson<'a> {
+    outcome: &'static str,
+    resource: &'a str,
+    holder: &'a str,
+    token: String,
+    term: u64,
+    index: u64,
+    lease_ms: u64,
+    replayed: bool,
+    issuer: &'a str,
+    cluster_id: Option<String>,
+}
+
+impl<'a> GrantedJson<'a> {
+    fn new(session: &Session, acquired: &'a Acquired, lease: Duration) -> Self {
+        Self {
+            outcome: "granted",
+            resource: acquired.resource.as_str(),
+            holder: acquired.holder.as_str(),
+            token: acquired.token.to_string(),
+            term: acquired.token.term(),
+            index: acquired.token.index(),
+            lease_ms: millis(lease),
+            replayed: acquired.replayed,
+            issuer: acquired.sequencer.issuer.as_str(),
+            cluster_id: session.client.cluster_id().map(|id| id.to_string()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct HeldJson<'a> {
+    outcome: &'static str,
+    resource: &'a str,
+    held_by: Option<String>,
+    token: Option<String>,
+    remaining_ms: u64,
+    queue: u32,
+    replayed: bool,
+}
+
+/// A grant that is no more, for scripts.
+#[derive(Serialize)]
+pub(super) struct EndedJson<'a> {
+    outcome: &'static str,
+    resource: &'a str,
+    token: String,
+    how: &'static str,
+}
+
+impl<'a> EndedJson<'a> {
+    pub(super) fn new(resource: &'a str, ended: &Ended) -> Self {
+        Self {
+            outcome: "ended",
+            resource,
+            token: ended.token.to_string(),
+            how: ended.how.as_str(),
+        }
+    }
+}

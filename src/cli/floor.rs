@@ -1,0 +1,42 @@
+//! `fencepost raise-floor`: lift all further tokens.
+
+use super::exit;
+use super::session::Session;
+use serde::Serialize;
+
+/// Arguments of `fencepost raise-floor`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+For migrations: when guards have already admitted tokens of another system, name the highest of them, and \
+every token from now on is greater. It can be repeated, and never lowers anything. It is refused beyond the \
+number of microseconds since 1970, so that a later restore from a backup can still go higher.
+
+Example:
+  fencepost raise-floor 48211")]
+pub(crate) struct Args {
+    /// The number that all further tokens must exceed
+    above: u64,
+}
+
+pub(crate) async fn run(args: Args, session: Session) -> exit::Outcome {
+    let floor = session.client.raise_floor(args.above).await;
+    let next = "It is safe to repeat this command: the floor is absolute, and never lowered.";
+    let floor = floor.map_err(|error| session.failed(&error, next))?;
+    let human = format!(
+        "Every token from now on is greater than {}. The floor is {floor}.",
+        args.above
+    );
+    let json = FloorJson {
+        outcome: "raised",
+        above: args.above.to_string(),
+        floor: floor.to_string(),
+    };
+    session.answer(&human, &json)
+}
+
+#[derive(Serialize)]
+struct FloorJson {
+    outcome: &'static str,
+    above: String,
+    floor: String,
+}
