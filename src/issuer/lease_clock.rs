@@ -96,7 +96,7 @@ impl LeaseClock {
 
 /// The instant at which this node may end a lease that started at `now`.
 fn deadline(now: Instant, ttl: Ttl) -> Instant {
-    // At most 24 h in nanoseconds times a thousand: far within 64 bits.
+    // A thousandth of a millisecond is a thousand nanoseconds.
     let margin = Duration::from_nanos(ttl.as_ms() * 1_000 * LEASE_MARGIN_PER_MILLE);
     now + ttl.as_duration() + margin
 }

@@ -27,8 +27,8 @@ impl fmt::Display for LogId {
     }
 }
 
-/// An invariant does not hold. The state is as it was before the entry, no answer may be given, and
-/// the node has to stop itself: going on could issue a token twice.
+/// An invariant does not hold. The state may be half changed, no answer may be given, and the node has
+/// to stop itself: going on could issue a token twice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// The entry is not the one after the last: an index is missing or repeated, or a term is lower.

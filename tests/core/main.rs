@@ -19,6 +19,8 @@ mod planted_bugs;
 mod play;
 mod request_ids;
 mod scene;
+mod simulation;
 mod snapshots;
 mod tokens;
 mod traffic;
+mod world;

@@ -25,7 +25,7 @@ impl Machine {
         };
         let grant = &mut live.grant;
         grant.ttl = renewal.ttl.unwrap_or(grant.ttl);
-        grant.renewals += 1;
+        grant.renewals = grant.renewals.saturating_add(1);
         grant.expires_at_ms = stamped_at_ms.saturating_add(grant.ttl.as_ms());
         events.push(Event::Renewed {
             resource: grant.resource.clone(),
