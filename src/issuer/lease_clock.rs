@@ -15,18 +15,25 @@ use crate::limits::LEASE_MARGIN_PER_MILLE;
 use crate::token::TokenValue;
 
 /// The deadlines of all live grants on this node. `now` is always an argument.
+///
+/// Deadlines are kept as nanoseconds after the first instant that the clock saw, which takes half the
+/// room of an `Instant`. A `now` before that first instant counts as it: late, never early.
 #[derive(Debug, Default)]
 pub struct LeaseClock {
+    start: Option<Instant>,
     by_token: BTreeMap<TokenValue, Deadline>,
     /// The same deadlines in the order in which they come due.
-    in_order: BTreeSet<(Instant, TokenValue)>,
+    in_order: BTreeSet<(Nanos, TokenValue)>,
 }
+
+/// Nanoseconds since the clock's start: 584 years of them.
+type Nanos = u64;
 
 /// When a lease may be ended, and the number of renewals that this was computed for. They are stored
 /// together, so that a renewal which slips in after makes the `Expire` do nothing (etcd#15247).
 #[derive(Debug, Clone, Copy)]
 struct Deadline {
-    at: Instant,
+    at: Nanos,
     renewals: u64,
 }
 
@@ -39,7 +46,10 @@ impl LeaseClock {
 
     /// Starts a lease, or starts it anew, at `now`.
     pub fn set(&mut self, token: TokenValue, renewals: u64, ttl: Ttl, now: Instant) {
-        let at = deadline(now, ttl);
+        self.start.get_or_insert(now);
+        // A thousandth of a millisecond is a thousand nanoseconds.
+        let lasts = ttl.as_ms() * (1_000_000 + 1_000 * LEASE_MARGIN_PER_MILLE);
+        let at = self.nanos(now).saturating_add(lasts);
         if let Some(old) = self.by_token.insert(token, Deadline { at, renewals }) {
             self.in_order.remove(&(old.at, token));
         }
@@ -57,6 +67,7 @@ impl LeaseClock {
     /// They stay here until an applied entry ends or renews them.
     #[must_use]
     pub fn due(&self, now: Instant, max: usize) -> Vec<DueLease> {
+        let now = self.nanos(now);
         let passed = self.in_order.iter().take_while(|(at, _)| *at <= now);
         let leases = passed.take(max).filter_map(|(_, token)| {
             let renewals = self.by_token.get(token)?.renewals;
@@ -71,14 +82,17 @@ impl LeaseClock {
     /// When the next lease comes due; in the past if one is due already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.in_order.first().map(|(at, _)| *at)
+        let (at, _) = self.in_order.first()?;
+        Some(self.start? + Duration::from_nanos(*at))
     }
 
     /// How long a lease still has at `now`, zero if it is due; `None` if there is no such lease.
     #[must_use]
     pub fn remaining(&self, token: TokenValue, now: Instant) -> Option<Duration> {
         let deadline = self.by_token.get(&token)?;
-        Some(deadline.at.saturating_duration_since(now))
+        Some(Duration::from_nanos(
+            deadline.at.saturating_sub(self.nanos(now)),
+        ))
     }
 
     /// How many leases there are.
@@ -92,11 +106,9 @@ impl LeaseClock {
     pub fn is_empty(&self) -> bool {
         self.by_token.is_empty()
     }
-}
 
-/// The instant at which this node may end a lease that started at `now`.
-fn deadline(now: Instant, ttl: Ttl) -> Instant {
-    // A thousandth of a millisecond is a thousand nanoseconds.
-    let margin = Duration::from_nanos(ttl.as_ms() * 1_000 * LEASE_MARGIN_PER_MILLE);
-    now + ttl.as_duration() + margin
+    fn nanos(&self, now: Instant) -> Nanos {
+        let since = self.start.map(|start| now.saturating_duration_since(start));
+        Nanos::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(Nanos::MAX)
+    }
 }
