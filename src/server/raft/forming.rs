@@ -19,7 +19,10 @@ use super::{
     introduction::{Introduced, hello},
     node::{RaftNode, Records},
 };
-use crate::{server::store::Founder, wire::peer_v1::Standing};
+use crate::{
+    server::store::{Addition, Founder, Replacement},
+    wire::peer_v1::Standing,
+};
 
 /// How long after an unfinished round the next one begins.
 const ROUND_EVERY: Duration = Duration::from_millis(200);
@@ -138,26 +141,22 @@ fn differing(own: u64, list: &FoundingList, id: u64, theirs: &BTreeMap<u64, Stri
 /// What it means for a blank node that one of its list belongs to a cluster already.
 fn stands_in(node: &RaftNode, id: u64, cluster: &str, standing: Standing) -> Result<(), String> {
     let own = node.inner.local.node_id;
-    let replace = format!(
-        "on a healthy node run `fencepost cluster remove-node {own}`, then start this one with a new \
-         node id, an empty data directory and `--join`, and run `fencepost cluster add-node` and \
-         `fencepost cluster promote` for the new id"
-    );
     match standing {
         // Its leader will call.
         Standing::Unspecified | Standing::Member => Ok(()),
         Standing::Replaced | Standing::Stale => Err(format!(
             "node {id} belongs to cluster {cluster}, which knows node {own} with another data \
              directory: this one is new or was wiped, and must not come back under its old id. \
-             Replace it: {replace}"
+             {}",
+            Replacement(own)
         )),
         Standing::Removed => Err(format!(
-            "node {own} was removed from cluster {cluster}, and node ids are never used again. \
-             Replace it: {replace}"
+            "node {own} was removed from cluster {cluster}, and node ids are never used again: \
+             {Addition}"
         )),
         Standing::Stranger => Err(format!(
             "node {id} belongs to cluster {cluster}, which runs without node {own}: start this one \
-             with --join instead of a founding list, and run `fencepost cluster add-node {own}`"
+             with --join instead of a founding list, and run `fencepost cluster add-node {own} HOST:PORT` with its peer address"
         )),
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong: errors of a running store, and refusals to open one.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -207,6 +208,37 @@ impl OpenError {
     }
 }
 
+/// How a node is replaced whose directory cannot be trusted any more: one sentence with the whole
+/// commands, the same for every reason. What is in capitals is the reader's to fill in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replacement(pub u64);
+
+impl fmt::Display for Replacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Replace it: on a machine that reaches the cluster run `fencepost cluster remove-node \
+             {}`; {Addition}",
+            self.0
+        )
+    }
+}
+
+/// The second half of a [`Replacement`]: how a node comes in under a new id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addition;
+
+impl fmt::Display for Addition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "start a node with an id that was never used, an empty directory and otherwise the \
+             settings that this one had, `fencepost serve --node-id NEW-ID --data-dir NEW-DIR --join`; \
+             then run `fencepost cluster add-node NEW-ID HOST:PORT`, with its peer address, and \
+             `fencepost cluster promote NEW-ID`.",
+        )
+    }
+}
+
 /// Damage found in a data directory: what it is, and what to do.
 ///
 /// A node that forgot something must not come back under its old id: it may have voted, or have
@@ -227,10 +259,8 @@ impl Damage {
     pub(super) fn new(dir: impl Into<PathBuf>, node_id: u64, what: impl Into<String>) -> Self {
         let remedy = format!(
             "Do not delete it and start again under the same id: this node may have promised \
-             something that it now forgot. Replace it: on a healthy node run `fencepost cluster \
-             remove-node {node_id}`, then start this one with a new node id, an empty data \
-             directory and `--join`, and run `fencepost cluster add-node` and `fencepost cluster \
-             promote` for the new id. Keep the damaged directory until that is done"
+             something that it now forgot. {} Keep the damaged directory until that is done",
+            Replacement(node_id)
         );
         Self {
             dir: dir.into(),

@@ -51,7 +51,7 @@ pub use contract::{
 };
 pub use disk::DiskStore;
 pub use entry::{Entry, LogId, LogState, StoredVote};
-pub use error::{Damage, Failure, OpenError, StoreError};
+pub use error::{Addition, Damage, Failure, OpenError, Replacement, StoreError};
 pub use identity::{ClusterId, Founder, Identity, InstanceId, Membership, Ready, ReadyError};
 pub use memory::{MemoryDisk, MemoryStore};
 pub use open::{Options, Recovered};

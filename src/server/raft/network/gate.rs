@@ -14,7 +14,7 @@ use crate::{
     grant::ClusterId,
     server::{
         raft::{Roster, Standing, fate::Fate},
-        store::{InstanceId, ReadyError},
+        store::{Addition, InstanceId, ReadyError, Replacement},
     },
     wire::peer_v1 as wire,
 };
@@ -54,8 +54,8 @@ pub(in crate::server::raft) enum Refusal {
     #[error(
         "this is node {node} with data directory {instance}, but the call is for node \
          {meant_node} with {meant_instance}: either an address is wrong, or the data directory was \
-         wiped or exchanged. A wiped node is replaced: `fencepost cluster remove-node \
-         {meant_node}`, then add it again with a new node id and an empty data directory"
+         wiped or exchanged. {}",
+        Replacement(*.meant_node)
     )]
     NotMe {
         node: u64,
@@ -71,8 +71,8 @@ pub(in crate::server::raft) enum Refusal {
     ForeignCluster { ours: ClusterId, theirs: ClusterId },
     #[error(
         "node {node} is known here with data directory {known}, not with {shown}: it was wiped or \
-         exchanged. Replace it: `fencepost cluster remove-node {node}`, then start it with a new node \
-         id, an empty data directory and `--join`, and add and promote the new id"
+         exchanged. {}",
+        Replacement(*.node)
     )]
     Replaced {
         node: u64,
@@ -80,15 +80,13 @@ pub(in crate::server::raft) enum Refusal {
         shown: InstanceId,
     },
     #[error(
-        "node {node} was removed from this cluster, and node ids are never used again: start it with \
-         a new node id, an empty data directory and `--join`, then add and promote the new id"
+        "node {node} was removed from this cluster, and node ids are never used again: {Addition}"
     )]
     Removed { node: u64 },
     #[error(
         "node {node} was seen here with boot {seen_boot} in term {seen_term}, and now shows boot \
-         {boot} in term {term}: its data directory is a stale copy and must not vote again. Replace \
-         it: `fencepost cluster remove-node {node}`, then start it with a new node id, an empty data \
-         directory and `--join`, and add and promote the new id"
+         {boot} in term {term}: its data directory is a stale copy and must not vote again. {}",
+        Replacement(*.node)
     )]
     Stale {
         node: u64,
