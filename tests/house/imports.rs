@@ -77,7 +77,8 @@ fn complaints(tree: &Tree) -> Vec<String> {
             .iter()
             .find(|row| row.parts.iter().any(|name| name == part));
         let row = row.expect("the part came from a row");
-        for mention in paths::mentions(&rust::tokens(&file.text), &module, &crates) {
+        let tokens = rust::without_tests(&rust::tokens(&file.text));
+        for mention in paths::mentions(&tokens, &module, &crates) {
             complaints.extend(judge(&rows, row, part, file, &mention));
         }
     }

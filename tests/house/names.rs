@@ -1,7 +1,7 @@
 //! Names say what a thing is: no drawers for leftovers, and one word a meaning.
 
 use crate::glossary;
-use crate::rust::{self, Placed};
+use crate::rust::{self, Placed, Token};
 use crate::tree::{File, Tree, wants_none, wants_one};
 
 /// Names of drawers. A module of that name collects what nobody wanted to name.
@@ -37,23 +37,22 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// The names that a file introduces, with their lines; with `public`, those after a `pub` only.
+/// The names that a file introduces, with their lines; with `public`, those after a bare `pub` only: what
+/// `pub(crate)` shows stays in the family.
 fn introduced(tokens: &[Placed], keywords: &[&str], public: bool) -> Vec<(String, usize)> {
     let mut names = Vec::new();
-    let mut visible = !public;
+    let mut shown = false;
     for pair in tokens.windows(2) {
-        let (word, next) = (
-            pair[0].token.word().unwrap_or_default(),
-            pair[1].token.word(),
-        );
-        visible |= word == "pub";
-        let Some(name) = next.filter(|_| keywords.contains(&word)) else {
-            continue;
-        };
-        if visible && !keywords.contains(&name) {
+        let word = pair[0].token.word().unwrap_or_default();
+        match &pair[0].token {
+            token if token.is("pub") => shown = pair[1].token != Token::Mark('('),
+            Token::Mark(';' | ',' | '{' | '}') => shown = false,
+            _ => {}
+        }
+        let name = pair[1].token.word().filter(|name| !keywords.contains(name));
+        if let Some(name) = name.filter(|_| keywords.contains(&word) && (shown || !public)) {
             names.push((name.to_owned(), pair[1].line));
         }
-        visible = !public;
     }
     names
 }
@@ -147,7 +146,7 @@ fn a_word_that_the_glossary_rules_out_is_noticed() {
     let page =
         "| word | means | not |\n|---|---|---|\n| `holder` | who has it | `owner`, session |\n";
     let with = |path, code| Tree::of(&[(glossary::PAGE, page), (path, code)]);
-    let code = "struct Owner;\npub async fn owner_of() {}\npub struct Session;";
+    let code = "struct Owner;\npub async fn owner_of() {}\npub struct A { pub b: u8 }\npub(crate) fn owner() {}";
     wants_one(
         &complaints_about_words(&with("src/a.rs", code)),
         &["src/a.rs:2", "`owner_of`", "`holder`"],

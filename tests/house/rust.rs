@@ -51,6 +51,42 @@ pub(crate) fn tokens(source: &str) -> Vec<Placed> {
     lexer.out
 }
 
+/// The tokens outside inline `#[cfg(test)] mod ... { ... }`: tests may look further than what they test.
+pub(crate) fn without_tests(tokens: &[Placed]) -> Vec<Placed> {
+    let mut kept = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        match test_module(&tokens[at..]) {
+            Some(length) => at += length,
+            None => {
+                kept.push(tokens[at].clone());
+                at += 1;
+            }
+        }
+    }
+    kept
+}
+
+/// How many tokens an inline test module has that begins here.
+fn test_module(tokens: &[Placed]) -> Option<usize> {
+    let head = tokens.get(..10)?.iter().map(|placed| match &placed.token {
+        Token::Word(word) => word.clone(),
+        Token::Mark(mark) => mark.to_string(),
+        _ => String::new(),
+    });
+    let head: Vec<String> = head.collect();
+    let opens =
+        head[..7] == ["#", "[", "cfg", "(", "test", ")", "]"] && head[7] == "mod" && head[9] == "{";
+    let mut depth = 0;
+    let closes = |placed: &Placed| {
+        depth += i32::from(placed.token == Token::Mark('{'));
+        depth -= i32::from(placed.token == Token::Mark('}'));
+        depth == 0
+    };
+    let length = tokens.get(9..)?.iter().position(closes)? + 10;
+    opens.then_some(length)
+}
+
 struct Lexer {
     chars: Vec<char>,
     at: usize,
@@ -187,4 +223,15 @@ fn comments_and_strings_are_no_words() {
     assert_eq!(texts.len(), 3);
     assert_eq!(texts[0].line, 2);
     assert_eq!(texts[1].token, Token::Text("h\"i".to_owned()));
+}
+
+#[test]
+fn test_modules_are_left_out() {
+    let source = "a; #[cfg(test)] mod tests { fn f() { b } } c; #[cfg(test)] mod d;";
+    let kept = without_tests(&tokens(source));
+    let words: Vec<_> = kept
+        .iter()
+        .filter_map(|placed| placed.token.word())
+        .collect();
+    assert_eq!(words, ["a", "c", "cfg", "test", "mod", "d"]);
 }
