@@ -6,4 +6,12 @@
 )]
 
 mod contract;
+mod damage;
+mod failing;
 mod fixture;
+mod judge;
+mod kill;
+mod opening;
+mod reading;
+mod sync;
+mod worker;

@@ -44,7 +44,7 @@ pub(super) struct Writer {
     saver: Saver,
     /// Something was written that no caller waits for; flushed with the next group, or by a tick.
     unflushed: bool,
-    ticked: Instant,
+    ticked: Option<Instant>,
     group: Group,
 }
 
@@ -67,6 +67,10 @@ struct Group {
 )]
 fn now() -> Instant {
     Instant::now()
+}
+
+fn since(start: Instant) -> Duration {
+    now().saturating_duration_since(start)
 }
 
 impl Writer {
@@ -95,7 +99,7 @@ impl Writer {
             committed: None,
             saver: Saver::new(found.manifest, found.strays),
             unflushed: false,
-            ticked: now(),
+            ticked: None,
             // What was found is durable since the self-test's flush, and is stated first of all.
             group: Group {
                 dirty: true,
@@ -130,7 +134,8 @@ impl Writer {
         if self.saver.busy() || self.purge_is_behind() {
             return Duration::ZERO;
         }
-        TICK.saturating_sub(now().saturating_duration_since(self.ticked))
+        let due = self.ticked.map(|ticked| TICK.saturating_sub(since(ticked)));
+        due.unwrap_or(Duration::ZERO)
     }
 
     fn round(&mut self, jobs: &mut VecDeque<Job>) -> Result<(), StoreError> {
@@ -139,7 +144,7 @@ impl Writer {
         }
         self.remove_purged()?;
         self.group.dirty |= self.save_slice()?;
-        let ticks = now().saturating_duration_since(self.ticked) >= TICK;
+        let ticks = self.ticked.is_none_or(|ticked| since(ticked) >= TICK);
         if self.group.dirty || ticks {
             self.note_committed()?;
         }
@@ -305,10 +310,16 @@ impl Writer {
             let Some(run) = self.runs.pop_front() else {
                 break;
             };
-            for key in run.keys() {
-                let removed = self.database.trees().log.remove(key);
-                removed.map_err(|e| StoreError::sled("purging the log", &e))?;
-            }
+            let log = &self.database.trees().log;
+            let removed = if run.parts == 0 {
+                run.keys().try_for_each(|key| log.remove(key).map(drop))
+            } else {
+                // All parts of a split entry or none: a kill must not leave some of them.
+                let mut batch = sled::Batch::default();
+                run.keys().for_each(|key| batch.remove(key));
+                log.apply_batch(batch)
+            };
+            removed.map_err(|e| StoreError::sled("purging the log", &e))?;
             self.unflushed = true;
         }
         Ok(())
@@ -339,7 +350,7 @@ impl Writer {
         let started = now();
         let flushed = self.database.flush();
         flushed.map_err(|e| StoreError::sled("flushing the database", &e))?;
-        let flush = now().saturating_duration_since(started);
+        let flush = since(started);
         self.unflushed = false;
         if let Some(saved) = self.saver.flushed() {
             self.shared.window().snapshot = Some(saved.manifest);
@@ -381,14 +392,14 @@ impl Writer {
             let started = now();
             let synced = self.watermark.sync();
             synced.map_err(|e| StoreError::io("syncing the watermark", &e))?;
-            let took = now().saturating_duration_since(started);
+            let took = since(started);
             self.options.observer.watermark_synced(took);
         }
         Ok(())
     }
 
     fn tick(&mut self) -> Result<(), StoreError> {
-        self.ticked = now();
+        self.ticked = Some(now());
         let mark = *self.watermark.mark();
         self.state(mark, true)?;
         let database = files::database_file(&self.dir.join(files::DATABASE));
