@@ -1,8 +1,8 @@
 //! `fencepost acquire`: ask for a resource.
 
+use super::caller::Caller;
 use super::exit::{self, Failure, REFUSED};
 use super::holder::{self, quoted};
-use super::session::Session;
 use super::{connection::Output, duration};
 use fencepost::client::{AcquireOutcome, Acquired, Ask, Ended, Held, RenewOutcome, RequestKey};
 use fencepost::grant::Ttl;
@@ -43,17 +43,17 @@ pub(crate) struct Args {
 }
 
 /// Asks, and renews at once what an earlier copy of the same request was granted.
-pub(crate) async fn run(args: Args, session: Session) -> exit::Outcome {
+pub(crate) async fn run(args: Args, caller: Caller) -> exit::Outcome {
     let (resource, holder) = (args.resource.clone(), args.holder.holder());
     let mut ask = match args.request_id.clone() {
         Some(key) => Ask::resume(resource, holder, args.ttl, key),
-        None => session.client.ask(resource, holder, args.ttl),
+        None => caller.client.ask(resource, holder, args.ttl),
     };
-    let outcome = session.client.acquire_with(&mut ask).await;
-    match outcome.map_err(|error| session.failed(&error, &ask_again(&args, &ask)))? {
-        AcquireOutcome::Granted(acquired) => granted(&args, &session, acquired).await,
-        AcquireOutcome::Held(held) => refuse_held(&args, &session, &held),
-        AcquireOutcome::Ended(ended) => refuse_ended(&args, &session, &ended),
+    let outcome = caller.client.acquire_with(&mut ask).await;
+    match outcome.map_err(|error| caller.failed(&error, &ask_again(&args, &ask)))? {
+        AcquireOutcome::Granted(acquired) => granted(&args, &caller, acquired).await,
+        AcquireOutcome::Held(held) => refuse_held(&args, &caller, &held),
+        AcquireOutcome::Ended(ended) => refuse_ended(&args, &caller, &ended),
     }
 }
 
@@ -71,29 +71,29 @@ fn ask_again(args: &Args, ask: &Ask) -> String {
     )
 }
 
-async fn granted(args: &Args, session: &Session, acquired: Acquired) -> exit::Outcome {
+async fn granted(args: &Args, caller: &Caller, acquired: Acquired) -> exit::Outcome {
     let mut lease = acquired.lease;
     if acquired.safe_until().is_none() {
         // When a replayed grant began is not known: only a renewal says how long it lasts.
         let renewals = [acquired.renewal()];
         let token = acquired.token;
         let next = format!("It was granted with token {token}; renew or inspect it.");
-        let outcomes = session.client.renew(&renewals).await;
+        let outcomes = caller.client.renew(&renewals).await;
         match outcomes
-            .map_err(|error| session.failed(&error, &next))?
+            .map_err(|error| caller.failed(&error, &next))?
             .first()
         {
             Some(RenewOutcome::Renewed { lease: renewed, .. }) => lease = *renewed,
-            Some(RenewOutcome::Ended(ended)) => return refuse_ended(args, session, ended),
+            Some(RenewOutcome::Ended(ended)) => return refuse_ended(args, caller, ended),
             Some(RenewOutcome::Unknown) | None => {
                 let gone = Failure::new(REFUSED, format_args!("token {token} is no longer known"));
-                return session.refuse(gone, &GrantedJson::new(session, &acquired, lease));
+                return caller.refuse(gone, &GrantedJson::new(caller, &acquired, lease));
             }
         }
     }
     let token = acquired.token;
-    if args.quiet && session.output == Output::Human {
-        return session.answer(&token.to_string(), &());
+    if args.quiet && caller.output == Output::Human {
+        return caller.answer(&token.to_string(), &());
     }
     let resource = quoted(args.resource.as_str());
     let flag = args.holder.flag();
@@ -106,10 +106,10 @@ async fn granted(args: &Args, session: &Session, acquired: Acquired) -> exit::Ou
         holder = acquired.holder,
         lease = duration::human(lease),
     );
-    session.answer(&human, &GrantedJson::new(session, &acquired, lease))
+    caller.answer(&human, &GrantedJson::new(caller, &acquired, lease))
 }
 
-fn refuse_held(args: &Args, session: &Session, held: &Held) -> exit::Outcome {
+fn refuse_held(args: &Args, caller: &Caller, held: &Held) -> exit::Outcome {
     let resource = quoted(args.resource.as_str());
     let failure = match &held.holder {
         Some(holder) => Failure::new(REFUSED, format_args!("{resource} is held by {holder}")).hint(
@@ -133,10 +133,10 @@ fn refuse_held(args: &Args, session: &Session, held: &Held) -> exit::Outcome {
         queue: held.queue,
         replayed: held.replayed,
     };
-    session.refuse(failure, &json)
+    caller.refuse(failure, &json)
 }
 
-fn refuse_ended(args: &Args, session: &Session, ended: &Ended) -> exit::Outcome {
+fn refuse_ended(args: &Args, caller: &Caller, ended: &Ended) -> exit::Outcome {
     let resource = quoted(args.resource.as_str());
     let message = format!(
         "{resource} was granted with token {}, and that grant is {}",
@@ -144,7 +144,7 @@ fn refuse_ended(args: &Args, session: &Session, ended: &Ended) -> exit::Outcome 
     );
     let failure =
         Failure::new(REFUSED, message).hint("Ask again, without --request-id, for a new grant.");
-    session.refuse(failure, &EndedJson::new(args.resource.as_str(), ended))
+    caller.refuse(failure, &EndedJson::new(args.resource.as_str(), ended))
 }
 
 /// Milliseconds as JSON carries them.
@@ -167,7 +167,7 @@ struct GrantedJson<'a> {
 }
 
 impl<'a> GrantedJson<'a> {
-    fn new(session: &Session, acquired: &'a Acquired, lease: Duration) -> Self {
+    fn new(caller: &Caller, acquired: &'a Acquired, lease: Duration) -> Self {
         Self {
             outcome: "granted",
             resource: acquired.resource.as_str(),
@@ -178,7 +178,7 @@ impl<'a> GrantedJson<'a> {
             lease_ms: millis(lease),
             replayed: acquired.replayed,
             issuer: acquired.sequencer.issuer.as_str(),
-            cluster_id: session.client.cluster_id().map(|id| id.to_string()),
+            cluster_id: caller.client.cluster_id().map(|id| id.to_string()),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `fencepost renew`, `release` and `revoke`: what is done to one grant, named by its token.
 
 use super::acquire::{EndedJson, millis};
+use super::caller::Caller;
 use super::duration;
 use super::exit::{self, Failure, REFUSED};
 use super::holder::{self, quoted};
-use super::session::Session;
 use fencepost::client::{Ended, ReleaseOutcome, RenewOutcome, Renewal, RevokeOutcome};
 use fencepost::grant::Ttl;
 use fencepost::resource::{Reason, ResourceName};
@@ -68,7 +68,7 @@ pub(crate) struct RevokeArgs {
     reason: Option<Reason>,
 }
 
-pub(crate) async fn renew(args: RenewArgs, session: Session) -> exit::Outcome {
+pub(crate) async fn renew(args: RenewArgs, caller: Caller) -> exit::Outcome {
     let holder = args.holder.holder();
     let renewal = Renewal {
         resource: args.resource.clone(),
@@ -76,8 +76,8 @@ pub(crate) async fn renew(args: RenewArgs, session: Session) -> exit::Outcome {
         token: args.token,
         ttl: args.ttl,
     };
-    let outcomes = session.client.renew(&[renewal]).await;
-    let outcomes = outcomes.map_err(|error| session.failed(&error, REPEAT))?;
+    let outcomes = caller.client.renew(&[renewal]).await;
+    let outcomes = outcomes.map_err(|error| caller.failed(&error, REPEAT))?;
     let one = Grant {
         resource: &args.resource,
         token: args.token,
@@ -94,18 +94,18 @@ pub(crate) async fn renew(args: RenewArgs, session: Session) -> exit::Outcome {
                 lease_ms: Some(millis(lease)),
                 ..one.done("renewed")
             };
-            session.answer(&human, &json)
+            caller.answer(&human, &json)
         }
         RenewOutcome::Ended(ended) => {
-            one.ended(&session, &ended, "Stop using it, and acquire anew.")
+            one.ended(&caller, &ended, "Stop using it, and acquire anew.")
         }
-        RenewOutcome::Unknown => one.unknown(&session, Some(holder.as_str())),
+        RenewOutcome::Unknown => one.unknown(&caller, Some(holder.as_str())),
     }
 }
 
-pub(crate) async fn release(args: ReleaseArgs, session: Session) -> exit::Outcome {
+pub(crate) async fn release(args: ReleaseArgs, caller: Caller) -> exit::Outcome {
     let holder = args.holder.holder();
-    let outcome = session
+    let outcome = caller
         .client
         .release(&args.resource, &holder, args.token)
         .await;
@@ -113,19 +113,19 @@ pub(crate) async fn release(args: ReleaseArgs, session: Session) -> exit::Outcom
         resource: &args.resource,
         token: args.token,
     };
-    match outcome.map_err(|error| session.failed(&error, REPEAT))? {
+    match outcome.map_err(|error| caller.failed(&error, REPEAT))? {
         ReleaseOutcome::Released => {
-            session.answer(&format!("Released {}.", one.name()), &one.done("released"))
+            caller.answer(&format!("Released {}.", one.name()), &one.done("released"))
         }
         ReleaseOutcome::Ended(ended) => {
-            one.ended(&session, &ended, "There was nothing left to release.")
+            one.ended(&caller, &ended, "There was nothing left to release.")
         }
-        ReleaseOutcome::Unknown => one.unknown(&session, Some(holder.as_str())),
+        ReleaseOutcome::Unknown => one.unknown(&caller, Some(holder.as_str())),
     }
 }
 
-pub(crate) async fn revoke(args: RevokeArgs, session: Session) -> exit::Outcome {
-    let outcome = session
+pub(crate) async fn revoke(args: RevokeArgs, caller: Caller) -> exit::Outcome {
+    let outcome = caller
         .client
         .revoke(&args.resource, args.token, args.reason.as_ref())
         .await;
@@ -133,15 +133,15 @@ pub(crate) async fn revoke(args: RevokeArgs, session: Session) -> exit::Outcome 
         resource: &args.resource,
         token: args.token,
     };
-    match outcome.map_err(|error| session.failed(&error, REPEAT))? {
+    match outcome.map_err(|error| caller.failed(&error, REPEAT))? {
         RevokeOutcome::Revoked => {
             let human = format!("Revoked {}: token {} is no more.", one.name(), args.token);
-            session.answer(&human, &one.done("revoked"))
+            caller.answer(&human, &one.done("revoked"))
         }
         RevokeOutcome::Ended(ended) => {
-            one.ended(&session, &ended, "There was nothing left to revoke.")
+            one.ended(&caller, &ended, "There was nothing left to revoke.")
         }
-        RevokeOutcome::Unknown => one.unknown(&session, None),
+        RevokeOutcome::Unknown => one.unknown(&caller, None),
     }
 }
 
@@ -165,7 +165,7 @@ impl<'a> Grant<'a> {
         }
     }
 
-    fn ended(&self, session: &Session, ended: &Ended, next: &str) -> exit::Outcome {
+    fn ended(&self, caller: &Caller, ended: &Ended, next: &str) -> exit::Outcome {
         let message = format!(
             "the grant of {} with token {} had {}",
             self.name(),
@@ -173,10 +173,10 @@ impl<'a> Grant<'a> {
             had(ended)
         );
         let failure = Failure::new(REFUSED, message).hint(next);
-        session.refuse(failure, &EndedJson::new(self.resource.as_str(), ended))
+        caller.refuse(failure, &EndedJson::new(self.resource.as_str(), ended))
     }
 
-    fn unknown(&self, session: &Session, holder: Option<&str>) -> exit::Outcome {
+    fn unknown(&self, caller: &Caller, holder: Option<&str>) -> exit::Outcome {
         let whose = holder
             .map(|holder| format!(" of {holder}"))
             .unwrap_or_default();
@@ -189,7 +189,7 @@ impl<'a> Grant<'a> {
             "It ended long ago, or the names do not belong together: see `fencepost inspect {}`.",
             self.name()
         ));
-        session.refuse(failure, &self.done("unknown"))
+        caller.refuse(failure, &self.done("unknown"))
     }
 }
 

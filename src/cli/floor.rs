@@ -1,7 +1,7 @@
 //! `fencepost raise-floor`: lift all further tokens.
 
+use super::caller::Caller;
 use super::exit;
-use super::session::Session;
 use serde::Serialize;
 
 /// Arguments of `fencepost raise-floor`.
@@ -18,10 +18,10 @@ pub(crate) struct Args {
     above: u64,
 }
 
-pub(crate) async fn run(args: Args, session: Session) -> exit::Outcome {
-    let floor = session.client.raise_floor(args.above).await;
+pub(crate) async fn run(args: Args, caller: Caller) -> exit::Outcome {
+    let floor = caller.client.raise_floor(args.above).await;
     let next = "It is safe to repeat this command: the floor is absolute, and never lowered.";
-    let floor = floor.map_err(|error| session.failed(&error, next))?;
+    let floor = floor.map_err(|error| caller.failed(&error, next))?;
     let human = format!(
         "Every token from now on is greater than {}. The floor is {floor}.",
         args.above
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: Args, session: Session) -> exit::Outcome {
         above: args.above.to_string(),
         floor: floor.to_string(),
     };
-    session.answer(&human, &json)
+    caller.answer(&human, &json)
 }
 
 #[derive(Serialize)]

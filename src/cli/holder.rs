@@ -32,7 +32,7 @@ impl Options {
     }
 }
 
-/// `user@host:pid` of the process that started us. Not the session or the user alone: two scripts that one
+/// `user@host:pid` of the process that started us. Not the caller or the user alone: two scripts that one
 /// user runs side by side must not pass for one holder, because a holder that asks again supersedes its
 /// own grant.
 fn of_this_shell() -> Holder {

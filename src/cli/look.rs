@@ -1,11 +1,11 @@
 //! `fencepost inspect` and `list`: who holds what.
 
 use super::acquire::millis;
+use super::caller::{Caller, to_json};
 use super::connection::Output;
 use super::duration;
 use super::exit;
 use super::holder::quoted;
-use super::session::{Session, to_json};
 use fencepost::client::LiveGrant;
 use fencepost::limits::LIST_PAGE_MAX;
 use fencepost::resource::ResourceName;
@@ -37,9 +37,9 @@ pub(crate) struct ListArgs {
     prefix: String,
 }
 
-pub(crate) async fn inspect(args: InspectArgs, session: Session) -> exit::Outcome {
-    let grant = session.client.inspect(&args.resource).await;
-    let grant = grant.map_err(|error| session.failed(&error, ""))?;
+pub(crate) async fn inspect(args: InspectArgs, caller: Caller) -> exit::Outcome {
+    let grant = caller.client.inspect(&args.resource).await;
+    let grant = grant.map_err(|error| caller.failed(&error, ""))?;
     let name = quoted(args.resource.as_str());
     let human = match &grant {
         None => format!("{name} is free."),
@@ -57,22 +57,22 @@ pub(crate) async fn inspect(args: InspectArgs, session: Session) -> exit::Outcom
         free: grant.is_none(),
         grant: grant.as_ref().map(GrantJson::new),
     };
-    session.answer(&human, &json)
+    caller.answer(&human, &json)
 }
 
 /// Prints page after page, so that a long list needs no memory and `| head` ends it early.
-pub(crate) async fn list(args: ListArgs, session: Session) -> exit::Outcome {
+pub(crate) async fn list(args: ListArgs, caller: Caller) -> exit::Outcome {
     let page_size = u32::try_from(LIST_PAGE_MAX).unwrap_or(u32::MAX);
     let (mut next, mut count) = (None::<String>, 0_u64);
     let mut stdout = io::BufWriter::new(io::stdout().lock());
     loop {
-        let page = session
+        let page = caller
             .client
             .list(&args.prefix, page_size, next.as_deref())
             .await;
-        let page = page.map_err(|error| session.failed(&error, ""))?;
+        let page = page.map_err(|error| caller.failed(&error, ""))?;
         for grant in &page.grants {
-            match (session.output, count) {
+            match (caller.output, count) {
                 (Output::Json, 0) => write!(stdout, "{{\"grants\":[")?,
                 (Output::Json, _) => write!(stdout, ",")?,
                 (Output::Human, 0) => {
@@ -80,7 +80,7 @@ pub(crate) async fn list(args: ListArgs, session: Session) -> exit::Outcome {
                 }
                 (Output::Human, _) => {}
             }
-            write_grant(&mut stdout, session.output, grant)?;
+            write_grant(&mut stdout, caller.output, grant)?;
             count += 1;
         }
         next = page.next;
@@ -88,7 +88,7 @@ pub(crate) async fn list(args: ListArgs, session: Session) -> exit::Outcome {
             break;
         }
     }
-    match (session.output, count) {
+    match (caller.output, count) {
         (Output::Json, 0) => writeln!(stdout, "{{\"grants\":[]}}")?,
         (Output::Json, _) => writeln!(stdout, "]}}")?,
         (Output::Human, 0) if args.prefix.is_empty() => writeln!(stdout, "Nothing is held.")?,

@@ -5,6 +5,8 @@
 //! A command returns [`exit::Outcome`]; only [`main`] prints a failure and turns it into a code.
 
 mod acquire;
+mod bench;
+mod caller;
 mod cluster;
 mod completions;
 mod connection;
@@ -17,7 +19,6 @@ mod holder;
 mod look;
 mod man;
 mod ports;
-mod session;
 mod status;
 mod stop;
 
@@ -79,6 +80,8 @@ enum Command {
     Cluster(cluster::Args),
     /// Lift all further tokens above a number
     RaiseFloor(floor::Args),
+    /// Measure a running cluster under load
+    Bench(bench::Args),
     /// See what fencing tokens are for: a story of 20 seconds, with real processes
     Demo(demo::Args),
     /// Print a completion script for a shell
@@ -115,15 +118,16 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: Cli) -> exit::Outcome {
     let connection = &cli.connection;
     match cli.command {
-        Command::Acquire(args) => session::run(connection, |session| acquire::run(args, session)),
-        Command::Renew(args) => session::run(connection, |session| end::renew(args, session)),
-        Command::Release(args) => session::run(connection, |session| end::release(args, session)),
-        Command::Inspect(args) => session::run(connection, |session| look::inspect(args, session)),
-        Command::List(args) => session::run(connection, |session| look::list(args, session)),
-        Command::Revoke(args) => session::run(connection, |session| end::revoke(args, session)),
-        Command::Status(_) => session::run(connection, status::run),
-        Command::Cluster(args) => session::run(connection, |session| cluster::run(args, session)),
-        Command::RaiseFloor(args) => session::run(connection, |session| floor::run(args, session)),
+        Command::Acquire(args) => caller::run(connection, |caller| acquire::run(args, caller)),
+        Command::Renew(args) => caller::run(connection, |caller| end::renew(args, caller)),
+        Command::Release(args) => caller::run(connection, |caller| end::release(args, caller)),
+        Command::Inspect(args) => caller::run(connection, |caller| look::inspect(args, caller)),
+        Command::List(args) => caller::run(connection, |caller| look::list(args, caller)),
+        Command::Revoke(args) => caller::run(connection, |caller| end::revoke(args, caller)),
+        Command::Status(_) => caller::run(connection, status::run),
+        Command::Cluster(args) => caller::run(connection, |caller| cluster::run(args, caller)),
+        Command::Bench(args) => bench::run(&args, connection),
+        Command::RaiseFloor(args) => caller::run(connection, |caller| floor::run(args, caller)),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

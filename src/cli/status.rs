@@ -1,9 +1,9 @@
 //! `fencepost status`: how the cluster is, in a few lines.
 
 use super::acquire::millis;
+use super::caller::Caller;
 use super::duration;
 use super::exit;
-use super::session::Session;
 use fencepost::client::{Member, NodeStatus};
 use serde::Serialize;
 
@@ -17,10 +17,10 @@ Example:
   fencepost status --output json | jq .leader")]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(session: Session) -> exit::Outcome {
-    let status = session.client.status().await;
-    let status = status.map_err(|error| session.failed(&error, ""))?;
-    session.answer(&human(&status), &StatusJson::new(&status))
+pub(crate) async fn run(caller: Caller) -> exit::Outcome {
+    let status = caller.client.status().await;
+    let status = status.map_err(|error| caller.failed(&error, ""))?;
+    caller.answer(&human(&status), &StatusJson::new(&status))
 }
 
 fn human(status: &NodeStatus) -> String {

@@ -1,8 +1,8 @@
 //! Waiting until a new node holds what the leader holds, with progress on standard error.
 
+use super::super::caller::Caller;
 use super::super::duration;
 use super::super::exit::{Failure, REFUSED, UNAVAILABLE};
-use super::super::session::Session;
 use fencepost::client::BootInstant;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -11,17 +11,13 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Returns once `node_id` holds the log up to where the leader's ended a moment before.
-pub(super) async fn wait(
-    session: &Session,
-    node_id: u64,
-    patience: Duration,
-) -> Result<(), Failure> {
-    let deadline = session.client.now().plus(patience);
+pub(super) async fn wait(caller: &Caller, node_id: u64, patience: Duration) -> Result<(), Failure> {
+    let deadline = caller.client.now().plus(patience);
     let mut progress = Progress::new(node_id);
     let mut goal = None;
     loop {
-        let status = session.client.status().await;
-        let status = status.map_err(|error| session.failed(&error, ""))?;
+        let status = caller.client.status().await;
+        let status = status.map_err(|error| caller.failed(&error, ""))?;
         let Some(member) = status
             .members
             .iter()
@@ -41,7 +37,7 @@ pub(super) async fn wait(
             progress.show(matched, status.last_log_index);
             goal = Some(status.last_log_index);
         }
-        if is_over(session.client.now(), deadline) {
+        if is_over(caller.client.now(), deadline) {
             let message = format!(
                 "node {node_id} has not caught up within {}",
                 duration::human(patience)

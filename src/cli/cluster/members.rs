@@ -1,8 +1,8 @@
 //! `fencepost cluster add-node`, `promote`, `remove-node` and `transfer-leader`.
 
+use super::super::caller::Caller;
 use super::super::duration;
 use super::super::exit;
-use super::super::session::Session;
 use super::catch_up;
 use serde::Serialize;
 use std::time::Duration;
@@ -75,50 +75,50 @@ pub(super) struct TransferArgs {
     node_id: Option<u64>,
 }
 
-pub(super) async fn add(args: AddArgs, session: Session) -> exit::Outcome {
+pub(super) async fn add(args: AddArgs, caller: Caller) -> exit::Outcome {
     let id = args.node_id;
-    let member = session.client.add_node(id, &args.peer_address).await;
-    let member = member.map_err(|error| session.failed(&error, LOOK_FIRST))?;
+    let member = caller.client.add_node(id, &args.peer_address).await;
+    let member = member.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
     let address = member.map_or(args.peer_address, |member| member.peer_address);
     let then = format!("give it a vote with `fencepost cluster promote {id}`");
     if args.no_wait {
         let human =
             format!("Added node {id} at {address} as a learner. When it has caught up, {then}.");
-        return session.answer(&human, &Done::new("added", id));
+        return caller.answer(&human, &Done::new("added", id));
     }
-    catch_up::wait(&session, id, args.wait).await?;
+    catch_up::wait(&caller, id, args.wait).await?;
     if args.promote {
-        return give_vote(id, &session).await;
+        return give_vote(id, &caller).await;
     }
     let human = format!("Added node {id} at {address} as a learner. It has caught up: {then}.");
-    session.answer(&human, &Done::new("caught_up", id))
+    caller.answer(&human, &Done::new("caught_up", id))
 }
 
-pub(super) async fn promote(args: PromoteArgs, session: Session) -> exit::Outcome {
-    catch_up::wait(&session, args.node_id, args.wait).await?;
-    give_vote(args.node_id, &session).await
+pub(super) async fn promote(args: PromoteArgs, caller: Caller) -> exit::Outcome {
+    catch_up::wait(&caller, args.node_id, args.wait).await?;
+    give_vote(args.node_id, &caller).await
 }
 
-async fn give_vote(id: u64, session: &Session) -> exit::Outcome {
-    let promoted = session.client.promote(id).await;
-    promoted.map_err(|error| session.failed(&error, LOOK_FIRST))?;
-    session.answer(
+async fn give_vote(id: u64, caller: &Caller) -> exit::Outcome {
+    let promoted = caller.client.promote(id).await;
+    promoted.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
+    caller.answer(
         &format!("Node {id} has a vote now."),
         &Done::new("promoted", id),
     )
 }
 
-pub(super) async fn remove(args: RemoveArgs, session: Session) -> exit::Outcome {
+pub(super) async fn remove(args: RemoveArgs, caller: Caller) -> exit::Outcome {
     let id = args.node_id;
-    let removed = session.client.remove_node(id).await;
-    removed.map_err(|error| session.failed(&error, LOOK_FIRST))?;
+    let removed = caller.client.remove_node(id).await;
+    removed.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
     let human = format!("Removed node {id}. Its id is never used again; stop it if it still runs.");
-    session.answer(&human, &Done::new("removed", id))
+    caller.answer(&human, &Done::new("removed", id))
 }
 
-pub(super) async fn transfer(args: TransferArgs, session: Session) -> exit::Outcome {
-    let leader = session.client.transfer_leader(args.node_id).await;
-    let leader = leader.map_err(|error| session.failed(&error, LOOK_FIRST))?;
+pub(super) async fn transfer(args: TransferArgs, caller: Caller) -> exit::Outcome {
+    let leader = caller.client.transfer_leader(args.node_id).await;
+    let leader = leader.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
     let human = match &leader {
         Some(leader) => format!(
             "Node {} ({}) leads now, in term {}.",
@@ -127,7 +127,7 @@ pub(super) async fn transfer(args: TransferArgs, session: Session) -> exit::Outc
         None => "Leadership was handed over.".to_owned(),
     };
     let id = leader.map(|leader| leader.node_id).or(args.node_id);
-    session.answer(
+    caller.answer(
         &human,
         &Transferred {
             outcome: "transferred",

@@ -4,8 +4,8 @@ mod catch_up;
 mod members;
 mod show;
 
+use super::caller::Caller;
 use super::exit;
-use super::session::Session;
 use clap::Subcommand;
 
 /// Arguments of `fencepost cluster`.
@@ -40,12 +40,12 @@ enum Command {
     TransferLeader(members::TransferArgs),
 }
 
-pub(crate) async fn run(args: Args, session: Session) -> exit::Outcome {
+pub(crate) async fn run(args: Args, caller: Caller) -> exit::Outcome {
     match args.command {
-        Command::Status(_) => show::run(session).await,
-        Command::AddNode(args) => members::add(args, session).await,
-        Command::Promote(args) => members::promote(args, session).await,
-        Command::RemoveNode(args) => members::remove(args, session).await,
-        Command::TransferLeader(args) => members::transfer(args, session).await,
+        Command::Status(_) => show::run(caller).await,
+        Command::AddNode(args) => members::add(args, caller).await,
+        Command::Promote(args) => members::promote(args, caller).await,
+        Command::RemoveNode(args) => members::remove(args, caller).await,
+        Command::TransferLeader(args) => members::transfer(args, caller).await,
     }
 }

@@ -1,8 +1,8 @@
 //! `fencepost cluster status`: every member, as the leader sees it and as it sees itself.
 
+use super::super::caller::Caller;
 use super::super::duration;
 use super::super::exit;
-use super::super::session::Session;
 use super::super::status::{MemberJson, StatusJson};
 use fencepost::client::{Member, NodeStatus};
 use serde::Serialize;
@@ -25,12 +25,12 @@ struct Node {
     own: Result<NodeStatus, String>,
 }
 
-pub(super) async fn run(session: Session) -> exit::Outcome {
-    let status = session.client.status().await;
-    let status = status.map_err(|error| session.failed(&error, ""))?;
+pub(super) async fn run(caller: Caller) -> exit::Outcome {
+    let status = caller.client.status().await;
+    let status = status.map_err(|error| caller.failed(&error, ""))?;
     let mut nodes = Vec::new();
     for member in status.members.clone() {
-        let own = ask(&session, &member).await;
+        let own = ask(&caller, &member).await;
         nodes.push(Node { member, own });
     }
     let disagree = disagreement(&nodes);
@@ -39,15 +39,15 @@ pub(super) async fn run(session: Session) -> exit::Outcome {
         nodes: nodes.iter().map(NodeJson::new).collect(),
         disagree_at_index: disagree,
     };
-    session.answer(&table(&status, &nodes, disagree), &json)
+    caller.answer(&table(&status, &nodes, disagree), &json)
 }
 
-async fn ask(session: &Session, member: &Member) -> Result<NodeStatus, String> {
+async fn ask(caller: &Caller, member: &Member) -> Result<NodeStatus, String> {
     let address = member
         .client_address
         .parse()
         .map_err(|_| "its client address is not known".to_owned())?;
-    session
+    caller
         .client
         .status_of(&address)
         .await

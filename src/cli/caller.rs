@@ -8,13 +8,13 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 /// What a command that talks to a cluster works with.
-pub(crate) struct Session {
+pub(crate) struct Caller {
     pub(crate) client: Client,
     pub(crate) output: Output,
 }
 
-impl Session {
-    /// A session over `connections` connections to a node.
+impl Caller {
+    /// A caller over `connections` connections to a node.
     pub(crate) fn open(options: &Options, connections: usize) -> Result<Self, Failure> {
         let settings = client::Options::default()
             .timeout(options.timeout)
@@ -62,12 +62,12 @@ impl Session {
 }
 
 /// Runs a command that talks to a cluster, on this thread alone: one call needs no more.
-pub(crate) fn run<F>(options: &Options, command: impl FnOnce(Session) -> F) -> exit::Outcome
+pub(crate) fn run<F>(options: &Options, command: impl FnOnce(Caller) -> F) -> exit::Outcome
 where
     F: Future<Output = exit::Outcome>,
 {
-    let session = Session::open(options, 1)?;
-    runtime()?.block_on(command(session))
+    let caller = Caller::open(options, 1)?;
+    runtime()?.block_on(command(caller))
 }
 
 /// A runtime on this thread.
