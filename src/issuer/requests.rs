@@ -161,3 +161,63 @@ impl Requests {
         self.live.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grant::Ttl;
+    use crate::token::TokenValue;
+
+    fn ended(number: u8) -> Settled {
+        let key = RequestKey::from_bytes([number; 16]);
+        let (ttl, first_index) = (Ttl::default(), u64::from(number));
+        let value = TokenValue::new(1 + u64::from(number)).unwrap();
+        let token = Token::new(value, 1, first_index);
+        Settled {
+            asked: Asked {
+                key,
+                first_index,
+                ttl,
+                wait_ms: 0,
+                attempt: 1,
+            },
+            came_out: CameOut::Ended {
+                token,
+                how: EndedHow::Expired,
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_nothing_behind() {
+        let mut requests = Requests::new(10);
+        for number in 0..200 {
+            assert!(requests.settle(ended(number)));
+            let kept = usize::from(number + 1).min(10);
+            assert_eq!(requests.settled.len(), kept);
+            assert_eq!(requests.by_key.len(), kept);
+            assert_eq!(requests.by_token.len(), kept);
+        }
+        assert_eq!(requests.forgotten_up_to(), 189);
+    }
+
+    #[test]
+    fn places_are_found_also_when_their_count_wraps() {
+        let mut requests = Requests::new(10);
+        requests.oldest = Place::MAX - 15;
+        for number in 0..40 {
+            assert!(requests.settle(ended(number)));
+            for known in number.saturating_sub(9)..=number {
+                let value = TokenValue::new(1 + u64::from(known)).unwrap();
+                assert_eq!(
+                    requests.how_ended(value),
+                    Some(EndedHow::Expired),
+                    "{known}"
+                );
+                let key = RequestKey::from_bytes([known; 16]);
+                let found = requests.find(&key);
+                assert!(matches!(found, Some(Known::Settled(settled)) if settled.asked.key == key));
+            }
+        }
+    }
+}

@@ -191,3 +191,96 @@ fn sum(at: LogId) -> Option<u64> {
         .checked_mul(1 << TOKEN_TERM_SHIFT)?
         .checked_add(at.index)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grant::{RequestId, Ttl};
+    use crate::issuer::{Acquire, Release, RequestKey};
+    use crate::resource::{Holder, ResourceName};
+
+    fn machine() -> Machine {
+        Machine::new(IssuerName::new("test").unwrap(), ClusterId::new(1))
+    }
+
+    fn acquire(attempt: u32) -> Command {
+        let (resource, holder) = (ResourceName::new("r").unwrap(), Holder::new("h").unwrap());
+        let request = RequestKey::new(&RequestId::from([7; 16]), &resource, &holder);
+        let (ttl, asked_at, wait_ms, stamped_at_ms) = (Ttl::default(), None, 0, 1);
+        let acquire = Acquire {
+            resource,
+            holder,
+            ttl,
+            request,
+            attempt,
+            asked_at,
+            wait_ms,
+            stamped_at_ms,
+        };
+        Command::Acquire(acquire)
+    }
+
+    #[test]
+    fn a_token_that_would_not_rise_breaks() {
+        // No log leads here. A state that was damaged could.
+        for last in [65_537, 65_538, TOKEN_VALUE_MAX] {
+            let mut machine = machine();
+            machine.last_token = last;
+            let at = LogId::new(1, 1);
+            let broken = Broken::TokenNotRising {
+                at,
+                value: 65_537,
+                last,
+            };
+            assert_eq!(machine.apply(at, &acquire(1)), Err(broken));
+            assert_eq!(machine.grants.len(), 0);
+        }
+    }
+
+    #[test]
+    fn the_highest_attempt_of_an_id_is_kept_while_it_lives_and_when_it_has_settled() {
+        let mut machine = machine();
+        for (index, attempt, kept) in [(1, 2, 2), (2, 1, 2), (3, 4, 4)] {
+            machine
+                .apply(LogId::new(1, index), &acquire(attempt))
+                .unwrap();
+            assert_eq!(machine.grants.iter().next().unwrap().asked.attempt, kept);
+        }
+        let token = machine.last_token().unwrap();
+        let release = Command::Release(Release {
+            token,
+            stamped_at_ms: 1,
+        });
+        machine.apply(LogId::new(1, 4), &release).unwrap();
+        for (index, attempt, kept) in [(5, 3, 4), (6, 9, 9)] {
+            machine
+                .apply(LogId::new(1, index), &acquire(attempt))
+                .unwrap();
+            assert_eq!(
+                machine.requests.settled().next().unwrap().asked.attempt,
+                kept
+            );
+        }
+    }
+
+    #[test]
+    fn the_chain_tells_histories_apart_that_end_alike() {
+        let mut chains = std::collections::BTreeSet::new();
+        for attempts in [[1, 2, 3], [2, 2, 3], [1, 1, 3]] {
+            let mut machine = machine();
+            for (index, attempt) in (1..).zip(attempts) {
+                machine
+                    .apply(LogId::new(1, index), &acquire(attempt))
+                    .unwrap();
+            }
+            chains.insert(machine.chain());
+        }
+        // The term counts too, of entries that carry nothing as of all others.
+        for term in [1, 2] {
+            let mut machine = machine();
+            machine.apply_blank(LogId::new(term, 1)).unwrap();
+            chains.insert(machine.chain());
+        }
+        assert_eq!(chains.len(), 5);
+    }
+}
