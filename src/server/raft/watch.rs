@@ -7,6 +7,7 @@ use std::sync::{
 
 use openraft::{
     Instant as _, RaftMetrics, ServerState, async_runtime::watch::WatchReceiver, errors::Fatal,
+    metrics::RaftServerMetrics,
 };
 use tokio::sync::{Notify, watch};
 
@@ -91,7 +92,9 @@ pub(super) async fn follow(
 ) {
     let mut metrics = raft.server_metrics();
     while metrics.changed().await.is_ok() {
-        let now = self::leadership(&raft);
+        // From what has just changed, and not from `raft.metrics()`: openraft sends that one a moment
+        // later, and whoever read it too early would not be woken again.
+        let now = seen(&metrics.borrow_watched());
         leadership.send_if_modified(|before| {
             if *before == now {
                 return false;
@@ -126,8 +129,10 @@ fn tell(before: &Leadership, now: &Leadership) {
 
 /// Who leads, from what Raft shows.
 pub(super) fn leadership(raft: &Raft) -> Leadership {
-    let metrics = raft.metrics();
-    let metrics = metrics.borrow_watched();
+    seen(&raft.server_metrics().borrow_watched())
+}
+
+fn seen(metrics: &RaftServerMetrics<Types>) -> Leadership {
     let membership = metrics.membership_config.membership();
     let leader = metrics.current_leader.map(|id| {
         let record = membership.get_node(&id);
@@ -137,13 +142,13 @@ pub(super) fn leadership(raft: &Raft) -> Leadership {
         )
     });
     Leadership {
-        term: metrics.current_term,
-        role: role(&metrics),
+        term: metrics.vote.leader_id.term,
+        role: role(metrics),
         leader,
     }
 }
 
-fn role(metrics: &RaftMetrics<Types>) -> Role {
+fn role(metrics: &RaftServerMetrics<Types>) -> Role {
     if metrics.membership_config.log_id().is_none() {
         return Role::Forming;
     }
