@@ -1,4 +1,10 @@
 //! A node that says what the test tells it to, over a real socket.
+//!
+//! The tests of the command line borrow it, so not every test binary uses all of it.
+#![allow(
+    dead_code,
+    reason = "shared by two test binaries, each of which uses a part"
+)]
 
 use fencepost::wire::failure::Failure;
 use fencepost::wire::v1::cluster_server::{Cluster, ClusterServer};
@@ -36,6 +42,9 @@ pub(crate) struct Character {
     pub(crate) cluster: u128,
     pub(crate) applied: u64,
     pub(crate) leader: String,
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) last_log_index: u64,
     pub(crate) script: Script,
 }
 
@@ -74,6 +83,9 @@ impl Fake {
             cluster: 1,
             applied: 10,
             leader: address.clone(),
+            grants: Vec::new(),
+            members: Vec::new(),
+            last_log_index: 0,
             script: Box::new(script),
         };
         let node = Node(Arc::new(Mutex::new(Inner {
@@ -118,6 +130,28 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+impl Node {
+    fn grants(&self, wanted: impl Fn(&Grant) -> bool) -> Vec<Grant> {
+        let inner = self.0.lock().unwrap();
+        let found = inner.character.grants.iter().filter(|grant| wanted(grant));
+        found.cloned().collect()
+    }
+}
+
+/// A live grant of `holder`.
+pub(crate) fn grant(resource: &str, holder: &str, value: u64) -> Grant {
+    Grant {
+        resource: resource.to_owned(),
+        holder: holder.to_owned(),
+        token: token(value),
+        ttl_ms: 30_000,
+        remaining_ms: 12_000,
+        renewals: 2,
+        granted_at_unix_ms: 1_700_000_000_000,
+        expires_at_unix_ms: 1_700_000_030_000,
     }
 }
 
@@ -248,7 +282,9 @@ impl Issuer for Node {
         let (header, _) = self.enter("inspect", &request).await?;
         Ok(Response::new(InspectResponse {
             header: Some(header),
-            grant: None,
+            grant: self
+                .grants(|grant| grant.resource == request.get_ref().resource)
+                .pop(),
         }))
     }
 
@@ -256,7 +292,7 @@ impl Issuer for Node {
         let (header, _) = self.enter("list", &request).await?;
         Ok(Response::new(ListResponse {
             header: Some(header),
-            grants: Vec::new(),
+            grants: self.grants(|grant| grant.resource.starts_with(&request.get_ref().prefix)),
             next_page_token: String::new(),
         }))
     }
@@ -269,9 +305,12 @@ impl Cluster for Node {
         request: Request<StatusRequest>,
     ) -> Result<Response<StatusResponse>, Status> {
         let (header, _) = self.enter("status", &request).await?;
+        let inner = self.0.lock().unwrap();
         Ok(Response::new(StatusResponse {
             header: Some(header),
             role: Role::Leader.into(),
+            members: inner.character.members.clone(),
+            last_log_index: inner.character.last_log_index,
             ..StatusResponse::default()
         }))
     }
