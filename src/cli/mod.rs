@@ -19,6 +19,7 @@ mod holder;
 mod look;
 mod man;
 mod ports;
+mod serve;
 mod status;
 mod stop;
 
@@ -62,6 +63,8 @@ struct Cli {
 /// What `fencepost` can do; the order is the one of the help page.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run one node of a cluster
+    Serve(serve::Args),
     /// Ask for a resource
     Acquire(acquire::Args),
     /// Keep a grant alive for another TTL
@@ -118,6 +121,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: Cli) -> exit::Outcome {
     let connection = &cli.connection;
     match cli.command {
+        Command::Serve(args) => serve::run(args),
         Command::Acquire(args) => caller::run(connection, |caller| acquire::run(args, caller)),
         Command::Renew(args) => caller::run(connection, |caller| end::renew(args, caller)),
         Command::Release(args) => caller::run(connection, |caller| end::release(args, caller)),

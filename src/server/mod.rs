@@ -1,8 +1,15 @@
 //! The issuer node.
+//!
+//! `store` is the disk and `raft` the agreement; `api` turns calls into commands and outcomes into
+//! answers; `node` puts everything together. The rest is what these need: the clock, the expiry of
+//! leases, the audit log, configuration and telemetry.
 
 pub mod api;
+pub mod audit;
 pub mod clock;
 pub mod config;
+pub mod expiry;
+pub mod node;
 pub mod raft;
 pub mod store;
 pub mod telemetry;

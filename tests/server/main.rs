@@ -1,1 +1,17 @@
-//! A node in one process, through its API.
+//! A node as its callers and operators see it: in one process, over loopback, through its ports.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads clocks to bound its waiting, and a panic is its failure"
+)]
+
+mod expiry;
+mod forwarding;
+mod grants;
+mod nodes;
+mod odd_inputs;
+mod ports;
+mod probes;
+mod refusals;
+mod serve;
+mod stopping;

@@ -1,1 +1,222 @@
-//! To be written.
+//! The gRPC services: requests become words, outcomes become responses, here and only here.
+//!
+//! [`asked`] judges a request, [`method`] finds the leader, and each method's own file says what the
+//! leader does: `issuer/` for holders, `cluster/` for operators.
+
+mod asked;
+mod cluster;
+mod deadline;
+mod forwarded;
+mod issuer;
+mod method;
+mod propose;
+mod renewals;
+mod serve;
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::watch;
+use tonic::Status;
+
+use crate::{
+    issuer::Replica,
+    resource::IssuerName,
+    server::{
+        raft::{Leadership, RaftNode, Role},
+        store::SharedStore,
+        telemetry::{CallMetrics, Metrics},
+    },
+    wire::{
+        failure::{Failure, Reason},
+        v1,
+    },
+};
+use asked::FreshIds;
+use method::Halt;
+use propose::{Proposals, unread};
+use renewals::Renewals;
+
+pub use forwarded::Inward;
+pub use serve::{HEALTH_NAMES, serve};
+
+/// What is counted by name.
+const METHODS: [&str; 12] = [
+    "Acquire",
+    "Renew",
+    "Release",
+    "Inspect",
+    "List",
+    "Status",
+    "Revoke",
+    "RaiseFloor",
+    "AddNode",
+    "Promote",
+    "RemoveNode",
+    "TransferLeader",
+];
+
+/// What all methods stand on. Clones share it.
+#[derive(Clone)]
+pub struct Api(Arc<Parts>);
+
+/// The parts of [`Api`].
+pub struct Parts {
+    node_id: u64,
+    issuer: String,
+    raft: RaftNode,
+    store: SharedStore,
+    metrics: Arc<Metrics>,
+    counted: Counted,
+    fresh: FreshIds,
+    cluster: OnceLock<String>,
+    leadership: watch::Receiver<Leadership>,
+    proposals: Proposals,
+    renewals: Renewals,
+    started: Instant,
+}
+
+impl std::ops::Deref for Api {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Api {
+    /// Puts the services together. They may be called at once; before a leader is known they wait.
+    pub fn new(
+        issuer: &IssuerName,
+        raft: RaftNode,
+        store: SharedStore,
+        metrics: Arc<Metrics>,
+        started: Instant,
+    ) -> Self {
+        let identity = store.identity();
+        let proposals = Proposals::new(raft.clone(), Arc::clone(&metrics));
+        Api(Arc::new(Parts {
+            node_id: identity.node_id,
+            issuer: issuer.to_string(),
+            counted: Counted::new(&metrics),
+            cluster: OnceLock::new(),
+            leadership: raft.leadership(),
+            fresh: FreshIds::new(identity.instance.0, store.boots()),
+            renewals: Renewals::start(proposals.clone()),
+            proposals,
+            raft,
+            store,
+            metrics,
+            started,
+        }))
+    }
+}
+
+impl Parts {
+    fn leads(&self) -> bool {
+        self.leadership.borrow().role == Role::Leader
+    }
+
+    /// What stands in an answer whose effect or content is that of `applied`.
+    fn header(&self, applied: u64) -> v1::ResponseHeader {
+        let leadership = self.leadership.borrow();
+        v1::ResponseHeader {
+            cluster_id: self.cluster_id(),
+            issuer: self.issuer.clone(),
+            applied_index: applied,
+            leader: leadership.leader.as_ref().map(|leader| v1::Leader {
+                node_id: leader.node_id,
+                address: leader.client_address.clone(),
+                term: leadership.term,
+            }),
+            node_id: self.node_id,
+        }
+    }
+
+    /// The same for an answer that was read from the state.
+    fn header_of_now(&self) -> v1::ResponseHeader {
+        let applied = |replica: &Replica| replica.machine().applied().index;
+        self.header(self.raft.state().read(applied).unwrap_or(0))
+    }
+
+    /// Hexadecimal, once this node belongs to a cluster; it never changes then.
+    fn cluster_id(&self) -> String {
+        if let Some(known) = self.cluster.get() {
+            return known.clone();
+        }
+        match self.store.identity().ready() {
+            Some(ready) => self
+                .cluster
+                .get_or_init(|| ready.cluster.to_string())
+                .clone(),
+            None => String::new(),
+        }
+    }
+
+    /// After this the state here contains everything that was acknowledged before it was called.
+    async fn read_barrier(&self, deadline: Instant) -> Result<(), Halt> {
+        self.metrics.read_barriers.inc();
+        self.raft.read_barrier(deadline).await.map_err(unread)
+    }
+
+    fn observe(&self, method: &str, took: Duration) {
+        if let Some((_, call)) = self.counted.calls.iter().find(|(name, _)| *name == method) {
+            call.observe(took);
+        }
+    }
+
+    /// Notes a failure and makes a status of it.
+    fn failed(&self, failure: Failure) -> Status {
+        self.metrics.failures(failure.reason.name()).inc();
+        failure.into_status()
+    }
+
+    /// New grants are refused before the disk is full; what ends or keeps grants goes on.
+    fn check_space(&self) -> Result<(), Failure> {
+        if !self.store.space_low() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Reason::DiskFull,
+            "the leader's disk is nearly full: no new grants until there is space; renewals and \
+             releases go on",
+        )
+        .retry_after(Duration::from_secs(1)))
+    }
+}
+
+/// Counters, looked up once.
+struct Counted {
+    calls: Vec<(&'static str, CallMetrics)>,
+    held: Counter,
+    ended: Counter,
+    renewals: Ends,
+    releases: Ends,
+}
+
+/// How renewals and releases come out.
+struct Ends {
+    done: Counter,
+    ended: Counter,
+    unknown: Counter,
+}
+
+impl Counted {
+    fn new(metrics: &Metrics) -> Self {
+        let ends = |done, count: &dyn Fn(&'static str) -> Counter| Ends {
+            done: count(done),
+            ended: count("ended"),
+            unknown: count("unknown"),
+        };
+        Counted {
+            calls: METHODS.map(|name| (name, metrics.call(name))).to_vec(),
+            held: metrics.refusals("held"),
+            ended: metrics.refusals("ended"),
+            renewals: ends("renewed", &|outcome| metrics.renewals(outcome)),
+            releases: ends("released", &|outcome| metrics.releases(outcome)),
+        }
+    }
+}

@@ -23,8 +23,14 @@ pub fn check_level(level: &str) -> Result<(), String> {
 }
 
 fn filter(level: &str) -> Result<EnvFilter, String> {
+    // Raft's library tells every message; what matters of it is told by server::raft.
+    let quiet = if level.contains("openraft") {
+        ""
+    } else {
+        ",openraft=off"
+    };
     EnvFilter::builder()
-        .parse(level)
+        .parse(format!("{level}{quiet}"))
         .map_err(|error| error.to_string())
 }
 

@@ -25,8 +25,6 @@ type Counters = Family<Label, Counter>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
-    /// `fencepost_elections_total`.
-    pub elections: Counter,
     /// `fencepost_leader_changes_total`.
     pub leader_changes: Counter,
     /// `fencepost_pauses_total`.
@@ -45,8 +43,6 @@ pub struct Metrics {
     /// `fencepost_forwarded_in_total`.
     pub forwarded_in: Counter,
     proposals: Counters,
-    /// `fencepost_proposals_in_flight`.
-    pub in_flight: Gauge,
     /// `fencepost_commit_seconds`.
     pub commit_seconds: Histogram,
     /// `fencepost_renewal_batch_size`.
@@ -72,6 +68,8 @@ pub struct Metrics {
 /// Gauges that are set when somebody scrapes.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
+    pub(super) elections: Counter,
+    pub(super) in_flight: Gauge,
     pub(super) term: Gauge,
     pub(super) leader_id: Gauge,
     pub(super) voters: Gauge,
@@ -131,7 +129,6 @@ impl Metrics {
         listed(r, "fencepost_build_info", build);
         let levels = Levels::registered(r);
         Metrics {
-            elections: listed(r, "fencepost_elections_total", Counter::default()),
             leader_changes: listed(r, "fencepost_leader_changes_total", Counter::default()),
             pauses: listed(r, "fencepost_pauses_total", Counter::default()),
             grants: listed(r, "fencepost_grants_total", Counter::default()),
@@ -149,7 +146,6 @@ impl Metrics {
             forwarded: listed(r, "fencepost_forwarded_calls_total", Counter::default()),
             forwarded_in: listed(r, "fencepost_forwarded_in_total", Counter::default()),
             proposals: listed(r, "fencepost_proposals_total", Counters::default()),
-            in_flight: listed(r, "fencepost_proposals_in_flight", Gauge::default()),
             commit_seconds: listed(r, "fencepost_commit_seconds", latency()),
             renewal_batch: listed(r, "fencepost_renewal_batch_size", batch()),
             read_barriers: listed(r, "fencepost_read_barriers_total", Counter::default()),
@@ -219,6 +215,7 @@ impl Levels {
     fn registered(r: &mut Registry) -> Self {
         let mut level = |name| listed(r, name, Gauge::default());
         let levels = Levels {
+            in_flight: level("fencepost_proposals_in_flight"),
             term: level("fencepost_term"),
             leader_id: level("fencepost_leader_id"),
             voters: level("fencepost_voters"),
@@ -235,6 +232,7 @@ impl Levels {
             resident_bytes: level("fencepost_process_resident_bytes"),
             ..Levels::default()
         };
+        listed(r, "fencepost_elections_total", levels.elections.clone());
         listed(
             r,
             "fencepost_process_cpu_seconds_total",

@@ -40,6 +40,10 @@ pub struct Snapshot {
     pub due_leases: u64,
     /// Value of the last token.
     pub last_token: u64,
+    /// Terms that began since the process started.
+    pub elections: u64,
+    /// Proposals that have not come back.
+    pub in_flight: u64,
     /// Since the process started.
     pub uptime: Duration,
 }
@@ -48,6 +52,11 @@ impl Metrics {
     /// Takes over what a node looks like now, and its process.
     pub fn set(&self, now: &Snapshot) {
         let levels = &self.levels;
+        levels
+            .elections
+            .inner()
+            .store(now.elections, Ordering::Relaxed);
+        set(&levels.in_flight, now.in_flight);
         set(&levels.term, now.term);
         set(&levels.leader_id, now.leader_id);
         set(&levels.voters, now.voters);

@@ -1,0 +1,265 @@
+//! What was asked, in words: each request is judged here, once, before anything is done with it.
+//!
+//! Every refusal names the field as the proto spells it, and the limit that it broke.
+
+use bytes::Bytes;
+
+use crate::{
+    grant::{AskedAt, RequestId, Ttl},
+    issuer::{Renewal, RequestKey},
+    limits::{
+        LIST_PAGE_DEFAULT, LIST_PAGE_MAX, RENEWALS_PER_COMMAND_MAX, RESOURCE_NAME_CHARS_MAX,
+        TTL_MS_MAX, TTL_MS_MIN,
+    },
+    resource::{Holder, NameError, Reason, ResourceName},
+    token::TokenValue,
+    wire::{failure::Failure, v1},
+};
+
+/// An acquire.
+#[derive(Debug)]
+pub(super) struct AcquireAsked {
+    pub(super) resource: ResourceName,
+    pub(super) holder: Holder,
+    pub(super) ttl: Ttl,
+    pub(super) request: RequestKey,
+    pub(super) attempt: u32,
+    pub(super) asked_at: Option<AskedAt>,
+}
+
+/// A grant as its holder names it: all three parts must belong together.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) resource: ResourceName,
+    pub(super) holder: Holder,
+    pub(super) token: TokenValue,
+}
+
+/// A renewal of one grant.
+#[derive(Debug)]
+pub(super) struct RenewAsked {
+    pub(super) claim: Claim,
+    pub(super) renewal: Renewal,
+}
+
+/// A page of a listing.
+#[derive(Debug)]
+pub(super) struct ListAsked {
+    pub(super) prefix: String,
+    pub(super) page_size: usize,
+    pub(super) after: Option<ResourceName>,
+}
+
+/// A revocation.
+#[derive(Debug)]
+pub(super) struct RevokeAsked {
+    pub(super) resource: ResourceName,
+    pub(super) token: TokenValue,
+    pub(super) reason: Option<Reason>,
+}
+
+pub(super) fn acquire(request: &v1::AcquireRequest) -> Result<AcquireAsked, Failure> {
+    let resource = resource("", &request.resource)?;
+    let holder = holder("", &request.holder)?;
+    let id = RequestId::new(request.request_id.to_vec())
+        .map_err(|error| wrong("request_id", "1 to 64 bytes", error))?;
+    if request.wait_ms != 0 {
+        return Err(Failure::invalid(
+            "wait_ms",
+            "must be 0, waiting in line is not offered yet",
+        ));
+    }
+    Ok(AcquireAsked {
+        request: RequestKey::new(&id, &resource, &holder),
+        ttl: ttl("ttl_ms", request.ttl_ms)?,
+        attempt: request.attempt.max(1),
+        asked_at: request.asked_at.as_ref().map(asked_at).transpose()?,
+        resource,
+        holder,
+    })
+}
+
+pub(super) fn renew(request: &v1::RenewRequest) -> Result<Vec<RenewAsked>, Failure> {
+    let count = request.items.len();
+    if !(1..=RENEWALS_PER_COMMAND_MAX).contains(&count) {
+        let limit = format!("1 to {RENEWALS_PER_COMMAND_MAX} grants, not {count}");
+        return Err(Failure::invalid("items", limit));
+    }
+    let items = request.items.iter().enumerate();
+    items.map(|(n, item)| renewal(n, item)).collect()
+}
+
+fn renewal(n: usize, item: &v1::RenewItem) -> Result<RenewAsked, Failure> {
+    let at = |field: &str| format!("items[{n}].{field}");
+    let claim = claim(&at(""), &item.resource, &item.holder, item.token)?;
+    let ttl = match item.ttl_ms {
+        0 => None,
+        ms => Some(ttl(&at("ttl_ms"), ms)?),
+    };
+    let token = claim.token;
+    Ok(RenewAsked {
+        claim,
+        renewal: Renewal { token, ttl },
+    })
+}
+
+pub(super) fn release(request: &v1::ReleaseRequest) -> Result<Claim, Failure> {
+    claim("", &request.resource, &request.holder, request.token)
+}
+
+pub(super) fn inspect(request: &v1::InspectRequest) -> Result<ResourceName, Failure> {
+    resource("", &request.resource)
+}
+
+pub(super) fn list(request: &v1::ListRequest) -> Result<ListAsked, Failure> {
+    if request
+        .prefix
+        .chars()
+        .nth(RESOURCE_NAME_CHARS_MAX)
+        .is_some()
+    {
+        let limit = format!("at most {RESOURCE_NAME_CHARS_MAX} Unicode scalars");
+        return Err(Failure::invalid("prefix", limit));
+    }
+    let page_size = match usize::try_from(request.page_size).unwrap_or(usize::MAX) {
+        0 => LIST_PAGE_DEFAULT,
+        size if size <= LIST_PAGE_MAX => size,
+        size => {
+            let limit = format!("1 to {LIST_PAGE_MAX}, or 0 for {LIST_PAGE_DEFAULT}, not {size}");
+            return Err(Failure::invalid("page_size", limit));
+        }
+    };
+    let after = match request.page_token.as_str() {
+        "" => None,
+        token => Some(page_token(token, &request.prefix)?),
+    };
+    Ok(ListAsked {
+        prefix: request.prefix.clone(),
+        page_size,
+        after,
+    })
+}
+
+/// The name that the page before ended with, as [`ResourceName::percent_encoded`] spells it.
+fn page_token(token: &str, prefix: &str) -> Result<ResourceName, Failure> {
+    ResourceName::from_percent_encoded(token)
+        .ok()
+        .filter(|name| name.as_str().starts_with(prefix))
+        .ok_or_else(|| {
+            Failure::invalid(
+                "page_token",
+                "must be the next_page_token of the page before, with the same prefix",
+            )
+        })
+}
+
+pub(super) fn revoke(request: &v1::RevokeRequest) -> Result<RevokeAsked, Failure> {
+    let reason = match request.reason.as_str() {
+        "" => None,
+        text => Some(Reason::new(text).map_err(|error| name("", &error))?),
+    };
+    Ok(RevokeAsked {
+        resource: resource("", &request.resource)?,
+        token: token("token", request.token)?,
+        reason,
+    })
+}
+
+/// The id of a node; 0 is none.
+pub(super) fn node_id(id: u64) -> Result<u64, Failure> {
+    match id {
+        0 => Err(Failure::invalid("node_id", "must be at least 1")),
+        id => Ok(id),
+    }
+}
+
+fn claim(at: &str, resource_: &str, holder_: &str, token_: u64) -> Result<Claim, Failure> {
+    Ok(Claim {
+        resource: resource(at, resource_)?,
+        holder: holder(at, holder_)?,
+        token: token(&format!("{at}token"), token_)?,
+    })
+}
+
+fn resource(at: &str, text: &str) -> Result<ResourceName, Failure> {
+    ResourceName::new(text).map_err(|error| name(at, &error))
+}
+
+fn holder(at: &str, text: &str) -> Result<Holder, Failure> {
+    Holder::new(text).map_err(|error| name(at, &error))
+}
+
+fn token(field: &str, value: u64) -> Result<TokenValue, Failure> {
+    TokenValue::new(value).map_err(|error| wrong(field, "1 to 2^63 - 1", error))
+}
+
+fn ttl(field: &str, ms: u64) -> Result<Ttl, Failure> {
+    Ttl::from_ms(ms).map_err(|error| wrong(field, &format!("{TTL_MS_MIN} to {TTL_MS_MAX}"), error))
+}
+
+fn asked_at(asked: &v1::AskedAt) -> Result<AskedAt, Failure> {
+    let cluster = asked.cluster_id.parse();
+    let cluster =
+        cluster.map_err(|error| wrong("asked_at.cluster_id", "32 hexadecimal digits", error))?;
+    Ok(AskedAt {
+        cluster,
+        applied: asked.applied_index,
+    })
+}
+
+/// A name that breaks the rules of names; `at` is where its field stands in the request.
+fn name(at: &str, error: &NameError) -> Failure {
+    let (NameError::Empty { field, .. }
+    | NameError::TooLong { field, .. }
+    | NameError::Control { field, .. }
+    | NameError::Blank { field }
+    | NameError::Encoding { field }) = error;
+    let limit = match error {
+        NameError::Empty { limit, .. } => format!("at least 1 and at most {limit} Unicode scalars"),
+        NameError::TooLong { limit, .. } => format!("at most {limit} Unicode scalars"),
+        NameError::Control { .. } => "no control characters".to_owned(),
+        NameError::Blank { .. } => "no blank at either end".to_owned(),
+        NameError::Encoding { .. } => "UTF-8".to_owned(),
+    };
+    wrong(&format!("{at}{field}"), &limit, error)
+}
+
+/// The words' own sentence, with field and limit beside it for programs.
+fn wrong(field: &str, limit: &str, error: impl std::fmt::Display) -> Failure {
+    Failure {
+        message: error.to_string(),
+        ..Failure::invalid(field, limit)
+    }
+}
+
+/// Makes request ids for callers that brought none. Such a call cannot be repeated by its caller, but
+/// this node may pass it on more than once, and each copy must be the same request.
+#[derive(Debug)]
+pub(super) struct FreshIds {
+    /// Random when the data directory was made, and how often that was started.
+    life: [u8; 24],
+    next: std::sync::atomic::AtomicU64,
+}
+
+impl FreshIds {
+    pub(super) fn new(instance: [u8; 16], boot: u64) -> Self {
+        let mut life = [0; 24];
+        life[..16].copy_from_slice(&instance);
+        life[16..].copy_from_slice(&boot.to_be_bytes());
+        FreshIds {
+            life,
+            next: std::sync::atomic::AtomicU64::new(0),
+        }
+    }
+
+    /// Never the same twice, here or on another node.
+    pub(super) fn next(&self) -> Bytes {
+        let count = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut id = self.life.to_vec();
+        id.extend_from_slice(&count.to_be_bytes());
+        id.into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! A whole node: ports, store, Raft, services, put together and taken apart again.
+//!
+//! [`run`] is what a process does; [`Node`] is for those who embed one or several, and for tests. What
+//! starts here stops here: a stop hands leadership over, lets the calls under way end, and gives the
+//! data directory back.
+
+mod error;
+mod listeners;
+mod observer;
+mod watchdog;
+
+use std::{
+    future::Future,
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    api::{self, Api, Inward},
+    audit::AuditLog,
+    clock,
+    config::{Config, Membership},
+    expiry,
+    raft::{
+        AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, RaftConfig,
+        RaftNode, SnapshotPolicy, Timing,
+    },
+    store::{ClusterId, DiskStore, InstanceId, Options, SharedStore},
+    telemetry::{self, Metrics},
+};
+use observer::Observer;
+use watchdog::Watchdog;
+
+pub use error::{EndKind, NodeError};
+pub use listeners::{Addresses, Listeners};
+
+/// How long a stopping leader tries to hand its office over.
+const HAND_OVER_MAX: Duration = Duration::from_secs(2);
+
+/// How long the calls under way may take to end once a node stops.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// How long a stopping node waits for its last tasks to let go of the store.
+const LET_GO_MAX: Duration = Duration::from_secs(2);
+
+/// Runs a node until `shutdown`, or until it has to end by itself. `started` is told the bound
+/// addresses, once all ports answer.
+///
+/// # Errors
+///
+/// Why it did not start, or had to end. Nothing is acknowledged after that.
+pub async fn run(
+    config: &Config,
+    listeners: Listeners,
+    shutdown: impl Future<Output = ()>,
+    started: impl FnOnce(&Addresses),
+) -> Result<(), NodeError> {
+    let mut node = Node::start(config, listeners).await?;
+    started(&node.addresses());
+    let ended = tokio::select! {
+        () = shutdown => None,
+        error = node.ended() => Some(error),
+    };
+    match ended {
+        None => {
+            node.stop().await;
+            Ok(())
+        }
+        Some(error) => {
+            node.close().await;
+            Err(error)
+        }
+    }
+}
+
+/// A node that runs. Dropping it without [`Node::stop`] is what a crash looks like to the others.
+pub struct Node {
+    addresses: Addresses,
+    raft: RaftNode,
+    store: SharedStore,
+    watchdog: Arc<Watchdog>,
+    inward: Arc<Inward>,
+    /// Stops the client port, softly.
+    drain: CancellationToken,
+    /// The client port.
+    clients: JoinSet<Result<(), NodeError>>,
+    /// Everything else.
+    tasks: JoinSet<Result<(), NodeError>>,
+}
+
+impl Node {
+    /// Starts a node. It forms, joins or rejoins its cluster in the background, and answers with
+    /// `NO_LEADER` until there is one.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not start.
+    pub async fn start(config: &Config, listeners: Listeners) -> Result<Self, NodeError> {
+        let began = clock::now();
+        let addresses = listeners.addresses().map_err(|error| NodeError::Serve {
+            port: "client",
+            why: error.to_string(),
+        })?;
+        let metrics = Arc::new(Metrics::new(config.issuer.as_str(), config.node_id));
+        let store = open_store(config, &metrics).await?;
+        let sink = open_audit_log(config, &store, &metrics)?;
+        let inward = Arc::new(Inward::default());
+        let handler = Arc::clone(&inward) as Arc<dyn ForwardHandler>;
+        let raft_config = raft_config(config, &addresses)?;
+        let raft = RaftNode::start(raft_config, Arc::clone(&store), sink, handler).await?;
+        let api = Api::new(
+            &config.issuer,
+            raft.clone(),
+            Arc::clone(&store),
+            Arc::clone(&metrics),
+            began,
+        );
+        inward.open(api.clone());
+        let watchdog = Arc::new(Watchdog {
+            raft: raft.clone(),
+            store: Arc::clone(&store),
+            metrics: Arc::clone(&metrics),
+            started: began,
+            stopping: AtomicBool::new(false),
+        });
+        let mut node = Node {
+            addresses,
+            raft,
+            store,
+            watchdog,
+            inward,
+            drain: CancellationToken::new(),
+            clients: JoinSet::new(),
+            tasks: JoinSet::new(),
+        };
+        node.serve(listeners, api, metrics);
+        Ok(node)
+    }
+
+    /// Opens the ports to the outside and starts what works in the background.
+    fn serve(&mut self, listeners: Listeners, api: Api, metrics: Arc<Metrics>) {
+        let failed = |port| move |why: String| NodeError::Serve { port, why };
+        let (reporter, _) = tonic_health::server::health_reporter();
+        let health = tonic_health::server::HealthService::from_health_reporter(reporter.clone());
+        let drain = self.drain.clone();
+        self.clients.spawn(async move {
+            let served = api::serve(listeners.client, api, health, drain.cancelled_owned()).await;
+            served.map_err(|error| failed("client")(error.to_string()))
+        });
+        let raft = self.raft.clone();
+        self.tasks.spawn(async move {
+            let served = raft.serve_peers(listeners.peer).await;
+            served.map_err(|error| failed("peer")(error.to_string()))
+        });
+        let probe = Arc::clone(&self.watchdog);
+        self.tasks.spawn(async move {
+            let served = telemetry::serve(listeners.http, probe, std::future::pending()).await;
+            served.map_err(|error| failed("HTTP")(error.to_string()))
+        });
+        let raft = self.raft.clone();
+        self.tasks.spawn(async move {
+            expiry::run(raft, metrics).await;
+            Ok(())
+        });
+        let watchdog = Arc::clone(&self.watchdog);
+        self.tasks.spawn(async move {
+            watchdog.run(reporter).await;
+            Ok(())
+        });
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// What it knows about itself and its cluster.
+    #[must_use]
+    pub fn raft(&self) -> &RaftNode {
+        &self.raft
+    }
+
+    /// Whether calls should be sent here; `Err` says what is missing.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, as `/readyz` gives it.
+    pub fn ready(&self) -> Result<(), String> {
+        telemetry::Probe::ready(&*self.watchdog)
+    }
+
+    /// Waits until the node has to end by itself, and says why.
+    pub async fn ended(&mut self) -> NodeError {
+        loop {
+            let done = tokio::select! {
+                fatal = self.raft.fatal() => return self.fatal(fatal),
+                Some(done) = self.clients.join_next() => done,
+                Some(done) = self.tasks.join_next() => done,
+            };
+            match done {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return error,
+                Err(gone) => {
+                    return FatalError {
+                        kind: FatalKind::Raft,
+                        message: format!("a task of this node panicked: {gone}"),
+                    }
+                    .into();
+                }
+            }
+        }
+    }
+
+    /// The store knows best what it was.
+    fn fatal(&self, fatal: FatalError) -> NodeError {
+        match self.store.failure().borrow().clone() {
+            Some(failure) => NodeError::Storage(failure),
+            None => fatal.into(),
+        }
+    }
+
+    /// Hands leadership over, stops taking calls, lets those under way end, and gives the data
+    /// directory back.
+    pub async fn stop(mut self) {
+        tracing::info!("stopping");
+        self.watchdog.stop();
+        self.hand_over().await;
+        self.drain.cancel();
+        let drained = async { while self.clients.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN_MAX, drained).await.is_err() {
+            tracing::warn!("calls were still under way when this node stopped");
+        }
+        self.close().await;
+        tracing::info!("stopped");
+    }
+
+    /// Gives the office away, if this node leads and somebody else can.
+    async fn hand_over(&self) {
+        let leads = self.raft.leadership().borrow().role == super::raft::Role::Leader;
+        let status = self.raft.status();
+        let voters = status.members.iter().filter(|member| member.voter).count();
+        if !leads || voters < 2 {
+            return;
+        }
+        let deadline = clock::now() + HAND_OVER_MAX;
+        match self.raft.transfer_leader(None, deadline).await {
+            Ok(leader) => tracing::info!(leader = leader.node_id, "handed leadership over"),
+            Err(error) => tracing::warn!(%error, "could not hand leadership over"),
+        }
+    }
+
+    /// Ends everything at once, and gives the data directory back.
+    pub async fn close(mut self) {
+        self.drain.cancel();
+        self.clients.shutdown().await;
+        self.inward.close();
+        self.raft.shutdown().await;
+        self.tasks.shutdown().await;
+        let Node {
+            store,
+            raft,
+            watchdog,
+            inward,
+            ..
+        } = self;
+        drop((raft, watchdog, inward));
+        let deadline = clock::now() + LET_GO_MAX;
+        while Arc::strong_count(&store) > 1 && clock::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // It waits for the storage thread.
+        let closed = tokio::task::spawn_blocking(move || drop(store));
+        if closed.await.is_err() {
+            tracing::error!("the store panicked while it was closed");
+        }
+    }
+}
+
+/// Opens the data directory, off the async threads: it reads and checks all of it.
+async fn open_store(config: &Config, metrics: &Arc<Metrics>) -> Result<SharedStore, NodeError> {
+    let mut options = Options::new(config.node_id, InstanceId(random_id()));
+    options.cache_bytes = config.cache_bytes;
+    options.space_floor_bytes = config.free_bytes_min;
+    options.observer = Arc::new(Observer(Arc::clone(metrics)));
+    let dir = config.data_dir.clone();
+    let opened = tokio::task::spawn_blocking(move || DiskStore::open(&dir, &options));
+    let (store, recovered) = match opened.await {
+        Ok(opened) => opened?,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    };
+    for repair in &recovered.repairs {
+        tracing::warn!(%repair, "repaired the data directory");
+    }
+    tracing::info!(
+        node_id = recovered.identity.node_id,
+        instance = %recovered.identity.instance,
+        boots = recovered.boots,
+        last_log_index = recovered.log.last.map(|id| id.index),
+        "opened the data directory"
+    );
+    Ok(Arc::new(store))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a new data directory and a new cluster are named by chance, once; nothing else is random"
+)]
+fn random_id() -> [u8; 16] {
+    rand::random()
+}
+
+fn open_audit_log(
+    config: &Config,
+    store: &SharedStore,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Arc<dyn AppliedSink>>, NodeError> {
+    let Some(path) = &config.audit_log else {
+        return Ok(None);
+    };
+    let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
+    let log = AuditLog::open(path, config.issuer.clone(), store, metrics);
+    let log = log.map_err(|source| NodeError::Audit {
+        path: path.clone(),
+        source,
+    })?;
+    Ok(Some(Arc::new(log)))
+}
+
+fn raft_config(config: &Config, addresses: &Addresses) -> Result<RaftConfig, NodeError> {
+    let (bootstrap, listed) = match &config.membership {
+        Membership::Join => (Bootstrap::Join, None),
+        Membership::Founding(peers) => {
+            let list = FoundingList::new(peers.clone()).map_err(|error| FatalError {
+                kind: FatalKind::Identity,
+                message: error.to_string(),
+            })?;
+            let own = peers.get(&config.node_id).cloned();
+            (Bootstrap::Found(list), own)
+        }
+    };
+    let peer_address = config.peer_advertise.clone().or(listed);
+    let client_address = config.advertise.clone();
+    Ok(RaftConfig {
+        issuer: config.issuer.clone(),
+        peer_address: peer_address.unwrap_or_else(|| addresses.peer.to_string()),
+        client_address: client_address.unwrap_or_else(|| addresses.client.to_string()),
+        new_cluster: ClusterId::new(u128::from_be_bytes(random_id())),
+        bootstrap,
+        timing: Timing {
+            heartbeat: config.heartbeat,
+            election_min: config.election_min,
+            election_max: config.election_max,
+        },
+        snapshots: SnapshotPolicy {
+            entries: config.snapshot_entries,
+            bytes: config.snapshot_bytes,
+        },
+        in_flight_max: config.in_flight_max,
+        clock: Arc::new(clock::now as fn() -> Instant),
+    })
+}

@@ -1,0 +1,179 @@
+//! What a node knows about its own health, and whom it tells: probes, metrics, the gRPC health service.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use crate::{
+    issuer::Replica,
+    server::{
+        api::HEALTH_NAMES,
+        clock::{self, GapDetector},
+        raft::{RaftNode, Role},
+        store::SharedStore,
+        telemetry::{Metrics, Probe, Snapshot},
+    },
+};
+
+/// How often readiness is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A tick that comes later than this means that the process stood still.
+const GAP_MAX: Duration = Duration::from_millis(500);
+
+/// A node that is further behind what it knows to be committed is still catching up.
+const BEHIND_MAX: u64 = 1_000;
+
+/// Due leases are counted up to here: beyond it the number says enough.
+const DUE_COUNTED_MAX: usize = 100_000;
+
+/// Answers the probes.
+pub(super) struct Watchdog {
+    pub(super) raft: RaftNode,
+    pub(super) store: SharedStore,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) started: Instant,
+    pub(super) stopping: AtomicBool,
+}
+
+impl Watchdog {
+    /// From here on the node is not ready.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps the gRPC health service and the log up to date.
+    pub(super) async fn run(self: Arc<Self>, health: HealthReporter) {
+        let mut leadership = self.raft.leadership();
+        let mut leader = leadership
+            .borrow()
+            .leader
+            .as_ref()
+            .map(|leader| leader.node_id);
+        let mut gaps = GapDetector::new(clock::now(), GAP_MAX);
+        let mut served = None;
+        loop {
+            let ready = self.ready();
+            if served != Some(ready.is_ok()) {
+                served = Some(ready.is_ok());
+                report(&health, ready.as_ref().err()).await;
+            }
+            tokio::select! {
+                changed = leadership.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            if let Some(gap) = gaps.tick(clock::now()) {
+                self.metrics.pauses.inc();
+                tracing::warn!(gap_ms = gap.as_millis(), "this process stood still");
+            }
+            let now = leadership.borrow_and_update().clone();
+            let leads = now.leader.as_ref().map(|leader| leader.node_id);
+            if leads.is_some() && leads != leader {
+                leader = leads;
+                self.metrics.leader_changes.inc();
+                tracing::info!(
+                    leader,
+                    term = now.term,
+                    role = now.role.as_str(),
+                    "a new leader"
+                );
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let status = self.raft.status();
+        let now = clock::now();
+        let count = |replica: &Replica| {
+            let machine = replica.machine();
+            (
+                machine.live_grants(),
+                replica.due(now, DUE_COUNTED_MAX).len(),
+                machine.last_token().map_or(0, |token| token.get()),
+            )
+        };
+        let (live, due, last_token) = self.raft.state().read(count).unwrap_or_default();
+        let voters = status.members.iter().filter(|member| member.voter).count();
+        Snapshot {
+            role: status.leadership.role.as_str(),
+            term: status.leadership.term,
+            leader_id: status.leadership.leader.map_or(0, |leader| leader.node_id),
+            voters: number(voters),
+            learners: number(status.members.len() - voters),
+            last_log_index: status.last_log_index.unwrap_or(0),
+            committed_index: status.committed.map_or(0, |id| id.index),
+            applied_index: status.applied.map_or(0, |id| id.index),
+            snapshot_index: status.snapshot.map_or(0, |id| id.index),
+            purged_index: status.purged.map_or(0, |id| id.index),
+            ready: self.ready().is_ok(),
+            live_leases: number(live),
+            due_leases: number(due),
+            last_token,
+            elections: status.elections,
+            in_flight: number(status.proposals_in_flight),
+            uptime: now.saturating_duration_since(self.started),
+        }
+    }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+async fn report(health: &HealthReporter, why: Option<&String>) {
+    let status = match why {
+        None => {
+            tracing::info!("ready");
+            ServingStatus::Serving
+        }
+        Some(why) => {
+            tracing::info!(%why, "not ready");
+            ServingStatus::NotServing
+        }
+    };
+    for name in ["", HEALTH_NAMES[0], HEALTH_NAMES[1]] {
+        health.set_service_status(name, status).await;
+    }
+}
+
+impl Probe for Watchdog {
+    fn metrics(&self) -> String {
+        self.metrics.set(&self.snapshot());
+        self.metrics.encode()
+    }
+
+    fn healthy(&self) -> Result<(), String> {
+        match self.store.failure().borrow().as_ref() {
+            None => Ok(()),
+            Some(failure) => Err(failure.to_string()),
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.healthy()?;
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err("this node is stopping".to_owned());
+        }
+        let leadership = self.raft.leadership();
+        let leadership = leadership.borrow();
+        if leadership.role == Role::Forming {
+            return Err("this node belongs to no cluster yet".to_owned());
+        }
+        if leadership.leader.is_none() {
+            return Err("no leader is known".to_owned());
+        }
+        let status = self.raft.status();
+        let index = |id: Option<crate::issuer::LogId>| id.map_or(0, |id| id.index);
+        let behind = index(status.committed).saturating_sub(index(status.applied));
+        if behind > BEHIND_MAX {
+            return Err(format!("{behind} committed entries are not applied yet"));
+        }
+        Ok(())
+    }
+}
