@@ -185,7 +185,8 @@ fn damage_has_its_own_code_and_names_the_remedy() {
     wait_for(|| ready(&http));
     process.signal("KILL");
     process.code();
-    std::fs::remove_dir_all(std::path::Path::new(nodes.flag(0, "data-dir")).join("db")).unwrap();
+    std::fs::remove_dir_all(std::path::Path::new(nodes.flag(0, "data-dir")).join("log.sled"))
+        .unwrap();
     let output = with_flags(&nodes, 0).output().unwrap();
     ends_with(&output, 12, &["damaged", "remove-node 1", "--join"]);
 }

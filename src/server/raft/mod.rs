@@ -47,6 +47,7 @@ mod settings;
 mod sink;
 mod snapshot;
 mod status;
+mod touch;
 mod types;
 mod vigil;
 mod watch;

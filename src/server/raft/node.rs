@@ -6,7 +6,7 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::{BufMut, Bytes};
@@ -33,6 +33,7 @@ use super::{
     network::{Dialer, Gate, Local, PeerService, Switchboard},
     reads::{self, Barrier},
     settings,
+    touch::Heard,
     types::{Answer, Proposal, Types, ours},
     vigil::{self, Vigil},
     watch,
@@ -42,6 +43,9 @@ use crate::{
     limits::COMMAND_BYTES_MAX,
     server::store::SharedStore,
 };
+
+/// How long the calls of other nodes may still take once this one stops.
+const PEERS_END_MAX: Duration = Duration::from_secs(1);
 
 pub(super) type Raft = openraft::Raft<Types, StateMachine>;
 
@@ -63,7 +67,7 @@ pub(super) struct Inner {
     pub(super) elections: Arc<AtomicU64>,
     barrier: Barrier,
     leadership: Receiver<Leadership>,
-    service: PeerService,
+    pub(super) service: PeerService,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -120,6 +124,7 @@ impl RaftNode {
         let (barrier, reads) = Barrier::new();
         let elections = Arc::new(AtomicU64::new(0));
         let (leadership, led) = channel(watch::leadership(&raft));
+        let stop = CancellationToken::new();
         let service = PeerService {
             raft: raft.clone(),
             local: Arc::clone(&local),
@@ -127,24 +132,25 @@ impl RaftNode {
             vigil,
             handler,
             fate: fate.clone(),
+            heard: Heard::default(),
+            stop: stop.clone(),
         };
-        let admission = Admission::new(local.config.in_flight_max);
         let node = Self {
             inner: Arc::new(Inner {
                 raft: raft.clone(),
+                admission: Admission::new(local.config.in_flight_max),
                 local,
                 store: Arc::clone(&store),
                 switchboard,
                 view,
                 roster,
                 fate: fate.clone(),
-                admission,
                 elections: Arc::clone(&elections),
                 barrier,
                 leadership: led,
                 service,
                 tasks: TaskTracker::new(),
-                stop: CancellationToken::new(),
+                stop,
             }),
         };
         node.spawn(vigil::watch(raft.clone(), fate.clone(), broken));
@@ -173,10 +179,16 @@ impl RaftNode {
         let stop = self.inner.stop.clone();
         let service = self.inner.service.clone().into_server();
         let mut server = settings::peer_server(Server::builder());
-        let serving = server.add_service(service).serve_with_incoming(incoming);
+        let serving = server
+            .add_service(service)
+            .serve_with_incoming_shutdown(incoming, stop.cancelled());
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(PEERS_END_MAX).await;
+        };
         tokio::select! {
             served = serving => served,
-            () = stop.cancelled() => Ok(()),
+            () = overdue => Ok(()),
         }
     }
 

@@ -7,6 +7,7 @@ use openraft::raft::{
     AppendEntriesRequest, StreamAppendResult, TransferLeaderError, TransferLeaderRequest,
     VoteRequest,
 };
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
@@ -18,7 +19,7 @@ use crate::{
     server::{
         raft::{
             ForwardHandler, Forwarded, Standing, encoding::Undecodable, fate::Fate, node::Raft,
-            types::Types, vigil::Vigil,
+            touch::Heard, types::Types, vigil::Vigil,
         },
         store::InstanceId,
     },
@@ -43,6 +44,9 @@ pub(in crate::server::raft) struct PeerService {
     pub(in crate::server::raft) vigil: Vigil,
     pub(in crate::server::raft) handler: Arc<dyn ForwardHandler>,
     pub(in crate::server::raft) fate: Fate,
+    pub(in crate::server::raft) heard: Heard,
+    /// Ends what would otherwise last as long as the caller likes.
+    pub(in crate::server::raft) stop: CancellationToken,
 }
 
 impl PeerService {
@@ -96,10 +100,12 @@ impl Peer for PeerService {
         let results = self.raft.stream_append(requests);
         // Dropped with the stream, however it ends.
         let link = self.vigil.link(sender);
-        let replies = results.map(move |result| {
-            let _held = &link;
-            reply(result.map_err(|_| stopping()))
-        });
+        let replies = results
+            .map(move |result| {
+                let _held = &link;
+                reply(result.map_err(|_| stopping()))
+            })
+            .take_until(self.stop.clone().cancelled_owned());
         Ok(Response::new(Box::pin(replies)))
     }
 
@@ -117,6 +123,9 @@ impl Peer for PeerService {
             .await
             .map_err(|_| stopping())?;
         let result = response.into_stream_result(previous, last);
+        if result.is_ok() {
+            self.heard.note((self.local.config.clock)());
+        }
         Ok(Response::new(convert::append_reply(result)))
     }
 
