@@ -90,8 +90,7 @@ pub(super) async fn follow(
     leadership: watch::Sender<Leadership>,
     elections: Arc<AtomicU64>,
 ) {
-    // The same watch that `leadership` reads: another one may be told of a change before it.
-    let mut metrics = raft.metrics();
+    let mut metrics = raft.server_metrics();
     while metrics.changed().await.is_ok() {
         // From what has just changed, and not from `raft.metrics()`: openraft sends that one a moment
         // later, and whoever read it too early would not be woken again.
