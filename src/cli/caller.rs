@@ -1,11 +1,17 @@
 //! A command's way to the cluster: the client, the runtime it runs on, and how its failures are told.
 
 use super::connection::{Options, Output};
+use super::duration;
 use super::exit::{self, Failure, UNEXPECTED, USAGE};
 use fencepost::client::{self, Client, Error, ErrorKind};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::time::Duration;
 
 use serde::Serialize;
+
+/// How long a command may be without a word when no node has answered at all.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// What a command that talks to a cluster works with.
 pub(crate) struct Caller {
@@ -67,7 +73,35 @@ where
     F: Future<Output = exit::Outcome>,
 {
     let caller = Caller::open(options, 1)?;
-    runtime()?.block_on(command(caller))
+    let client = caller.client.clone();
+    runtime()?.block_on(async {
+        let mut command = pin!(command(caller));
+        match tokio::time::timeout(QUIET, &mut command).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                if client.cluster_id().is_none() {
+                    comfort(options);
+                }
+                command.await
+            }
+        }
+    })
+}
+
+/// Tells a person who waits what is waited for.
+fn comfort(options: &Options) {
+    let mut stderr = io::stderr().lock();
+    if options.output == Output::Human && stderr.is_terminal() {
+        let (nodes, patience) = (
+            options.endpoints.join(", "),
+            duration::human(options.timeout),
+        );
+        // Comfort that cannot be given is not missed.
+        let _ = writeln!(
+            stderr,
+            "No answer yet from {nodes}; trying for {patience} in all."
+        );
+    }
 }
 
 /// A runtime on this thread.
