@@ -75,16 +75,16 @@ fn test_module(tokens: &[Placed]) -> Option<usize> {
         _ => String::new(),
     });
     let head: Vec<String> = head.collect();
-    let opens =
-        head[..7] == ["#", "[", "cfg", "(", "test", ")", "]"] && head[7] == "mod" && head[9] == "{";
+    if head[..8] != ["#", "[", "cfg", "(", "test", ")", "]", "mod"] || head[9] != "{" {
+        return None;
+    }
     let mut depth = 0;
     let closes = |placed: &Placed| {
         depth += i32::from(placed.token == Token::Mark('{'));
         depth -= i32::from(placed.token == Token::Mark('}'));
         depth == 0
     };
-    let length = tokens.get(9..)?.iter().position(closes)? + 10;
-    opens.then_some(length)
+    Some(tokens[9..].iter().position(closes)? + 10)
 }
 
 struct Lexer {
