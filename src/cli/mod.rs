@@ -11,6 +11,8 @@ mod cluster;
 mod completions;
 mod connection;
 mod demo;
+#[cfg(test)]
+mod documents;
 mod duration;
 mod end;
 mod exit;
