@@ -18,7 +18,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -28,7 +27,7 @@ use crate::{
     server::{
         raft::{Leadership, RaftNode, Role},
         store::SharedStore,
-        telemetry::{CallMetrics, Metrics},
+        telemetry::{CallMetrics, Counter, Metrics},
     },
     wire::{
         failure::{Failure, Reason},

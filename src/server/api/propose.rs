@@ -2,15 +2,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use prometheus_client::metrics::counter::Counter;
-
 use super::method::Halt;
 use crate::{
     issuer::{Command, Outcome},
     server::{
         clock,
         raft::{ChangeError, Committed, ProposeError, RaftNode, ReadError},
-        telemetry::Metrics,
+        telemetry::{Counter, Metrics},
     },
     wire::failure::{Failure, Reason},
 };

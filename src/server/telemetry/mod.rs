@@ -9,6 +9,7 @@ mod table;
 pub use http::{Probe, serve};
 pub use logging::{LogFormat, check_level, start as start_logging};
 pub use metrics::{CallMetrics, Metrics};
+pub use prometheus_client::metrics::counter::Counter;
 pub use snapshot::{ROLES, Snapshot};
 pub use table::{METRICS, Metric, MetricKind};
 
