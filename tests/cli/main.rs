@@ -13,6 +13,7 @@ mod failures;
 mod help;
 mod membership;
 mod pages;
+mod samples;
 mod unknown_outcome;
 mod usage;
 
