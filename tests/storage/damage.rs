@@ -10,7 +10,7 @@ use crate::judge::{Promise, Verdict, judge};
 
 /// Makes a directory with some history: votes, runs of many sizes, a truncation, a purge and a
 /// snapshot; not closed, as a process leaves it that is killed.
-fn history(dir: &Path) -> (DiskStore, Promise) {
+pub(crate) fn history(dir: &Path) -> (DiskStore, Promise) {
     let (store, _) = open(dir).unwrap();
     store.voted(vote(1, true)).unwrap();
     for group in 0..30 {
@@ -238,75 +238,6 @@ fn flipped_bits_are_refused_or_harmless() {
     }
     println!("150 seeds: {refused} refused, {whole} whole");
     assert!(refused > 0 && whole > 0);
-}
-
-#[test]
-fn a_torn_last_write_loses_nothing_that_was_acknowledged() {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, _) = history(dir.path());
-    let before = image(dir.path());
-    let promise = Promise::of(image(before.path()).path());
-    store.appended(entries(2, 320..350)).unwrap();
-    let after = image(dir.path());
-    let acknowledged = Promise::of(image(after.path()).path());
-    drop(store);
-    let old = fs::read(database(before.path()).join("db")).unwrap();
-    let new = fs::read(database(after.path()).join("db")).unwrap();
-    let changed = |at: &usize| old.get(*at) != Some(&new[*at]);
-    let first = (0..new.len()).find(changed).unwrap() / 512 * 512;
-    let last = (0..new.len()).rfind(changed).unwrap();
-    let mut refused = 0;
-    for cut in (first..=last).step_by(512) {
-        // The write was torn here before its flush returned: nobody was told.
-        let mut torn = old.clone();
-        torn.resize(new.len(), 0);
-        torn[first..cut].copy_from_slice(&new[first..cut]);
-        let copy = image(before.path());
-        fs::write(database(copy.path()).join("db"), &torn).unwrap();
-        judge(copy.path(), &promise).whole();
-        // The same, but it had been acknowledged: the disk lied or lost it later.
-        let copy = image(after.path());
-        fs::write(database(copy.path()).join("db"), &torn).unwrap();
-        if let Verdict::Refused(_) = judge(copy.path(), &acknowledged) {
-            refused += 1;
-        }
-    }
-    println!(
-        "torn at {} places, {refused} refused",
-        (last - first) / 512 + 1
-    );
-    assert!(refused > 0);
-}
-
-#[test]
-fn a_crash_around_a_truncation_is_not_damage() {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, before) = history(dir.path());
-    let whole = image(dir.path());
-    store.truncated(Some(id(2, 290))).unwrap();
-    let cut = image(dir.path());
-    let mut promise = before.clone();
-    promise.entries.retain(|entry| entry.index <= 290);
-    drop(store);
-    // Truncated, and no append came: this is not a log that lost its tail.
-    judge(image(cut.path()).path(), &promise).whole();
-    // The watermark was lowered, and the truncation itself did not reach the disk.
-    let lowered = image(whole.path());
-    fs::copy(
-        cut.path().join("WATERMARK"),
-        lowered.path().join("WATERMARK"),
-    )
-    .unwrap();
-    judge(lowered.path(), &before).whole();
-    // A log that is short without the watermark having been lowered is one that lost its tail.
-    let lost = image(cut.path());
-    fs::copy(
-        whole.path().join("WATERMARK"),
-        lost.path().join("WATERMARK"),
-    )
-    .unwrap();
-    let what = judge(lost.path(), &before).refused();
-    assert!(what.contains("acknowledged entries are missing"), "{what}");
 }
 
 #[test]

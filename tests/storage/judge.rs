@@ -60,7 +60,7 @@ pub(crate) fn judge(dir: &Path, promise: &Promise) -> Verdict {
             let text = damage.to_string();
             assert_eq!(damage.dir, dir);
             assert!(
-                text.contains("remove-node 3") && text.contains("new node id"),
+                text.contains("remove-node 3") && text.contains("add-node NEW-ID"),
                 "{text}"
             );
             return Verdict::Refused(damage.what);

@@ -12,6 +12,7 @@ mod fixture;
 mod judge;
 mod kill;
 mod opening;
+mod power_cut;
 mod reading;
 mod sync;
 mod worker;

@@ -1,17 +1,19 @@
 //! Whether a flush reaches the disk, as the system saw it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 use crate::fixture::*;
 use crate::worker;
 
-/// Appends a few times, one flush each.
+/// Appends and votes a few times, one flush each.
 fn append(dir: &Path) {
     let (store, _) = open(dir).unwrap();
     for index in 0..20 {
         store.appended(entries(1, index..index + 1)).unwrap();
+    }
+    for term in 2..12 {
+        store.voted(vote(term, true)).unwrap();
     }
 }
 
@@ -54,12 +56,20 @@ fn a_flush_is_an_fdatasync_and_never_a_sync_file_range() {
         "{}",
         String::from_utf8_lossy(&run.stdout)
     );
-    let mut calls: BTreeMap<&str, usize> = BTreeMap::new();
-    for call in ["fdatasync", "sync_file_range"] {
-        let of_database = |line: &&str| line.contains(call) && line.contains("log.sled/db>");
-        *calls.entry(call).or_default() += trace.lines().filter(of_database).count();
-    }
-    println!("{calls:?}");
-    assert!(calls["fdatasync"] >= 20, "20 appends made {calls:?}");
-    assert_eq!(calls["sync_file_range"], 0);
+    let count = |call: &str, file: &str| {
+        trace
+            .lines()
+            .filter(|line| line.contains(call) && line.contains(file))
+            .count()
+    };
+    let flushes = count("fdatasync", "log.sled/db>");
+    let watermarks = count("fdatasync", "WATERMARK>");
+    println!("fdatasync: {flushes} of the database, {watermarks} of the watermark");
+    assert!(flushes >= 30, "30 writes made {flushes} fdatasyncs");
+    assert!(watermarks >= 10, "10 votes made {watermarks} fdatasyncs");
+    assert!(
+        count("fsync", "IDENTITY") >= 2,
+        "it was made, and bound to a cluster"
+    );
+    assert_eq!(count("sync_file_range", ""), 0);
 }
