@@ -11,6 +11,7 @@ mod cluster;
 mod completions;
 mod connection;
 mod demo;
+mod dev;
 #[cfg(test)]
 mod documents;
 mod duration;
@@ -87,6 +88,8 @@ enum Command {
     RaiseFloor(floor::Args),
     /// Measure a running cluster under load
     Bench(bench::Args),
+    /// Run a whole cluster on this machine, to play with
+    Dev(dev::Args),
     /// See what fencing tokens are for: a story of 20 seconds, with real processes
     Demo(demo::Args),
     /// Print a completion script for a shell
@@ -134,6 +137,7 @@ fn run(cli: Cli) -> exit::Outcome {
         Command::Cluster(args) => caller::run(connection, |caller| cluster::run(args, caller)),
         Command::Bench(args) => bench::run(&args, connection),
         Command::RaiseFloor(args) => caller::run(connection, |caller| floor::run(args, caller)),
+        Command::Dev(args) => dev::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -206,7 +206,7 @@ fn end_at_once(code: i32) {
 }
 
 /// The code of an end: `docs/operations.md` has the same table.
-fn failure(error: &NodeError) -> Failure {
+pub(crate) fn failure(error: &NodeError) -> Failure {
     let code = match error.kind() {
         EndKind::Configuration => exit::CONFIGURATION,
         EndKind::Identity => exit::IDENTITY,

@@ -9,10 +9,13 @@
 mod fake;
 
 mod answers;
+mod demo;
+mod dev;
 mod failures;
 mod help;
 mod membership;
 mod pages;
+mod running;
 mod samples;
 mod unknown_outcome;
 mod usage;

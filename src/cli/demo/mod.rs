@@ -36,7 +36,7 @@ Next: fencepost dev, a cluster to play with";
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     /// How long to wait after each chapter, for reading; nothing is waited for where no terminal shows it
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1500ms")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "3s")]
     reading: Duration,
 
     /// Keep the directory with the nodes' data and logs, and say where it is

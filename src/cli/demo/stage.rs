@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How often something that must come is looked for.
 const LOOK: Duration = Duration::from_millis(25);
 
+/// How often somebody who is refused asks again.
+const INSIST: Duration = Duration::from_millis(100);
+
 /// Everything that must be taken down at the end.
 pub(super) struct Stage {
     pub(super) nodes: Nodes,
@@ -154,7 +157,7 @@ impl Stage {
                 if let Ok(acquired) = self.ask(holder, resource, ttl).await? {
                     return Ok(acquired);
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(INSIST).await;
             }
         };
         tokio::time::timeout(PATIENCE, granted)
