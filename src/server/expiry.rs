@@ -136,9 +136,9 @@ impl<'a> Office<'a> {
             Ok(ended) => {
                 let named = u64::try_from(done.leases.len()).unwrap_or(u64::MAX);
                 let ended = u64::from(*ended);
-                self.metrics.expiries("expired").inc_by(ended);
+                self.metrics.expiries("expired").add(ended);
                 let void = named.saturating_sub(ended);
-                self.metrics.expiries("void").inc_by(void);
+                self.metrics.expiries("void").add(void);
                 true
             }
             Err(ProposeError::NotLeader { .. } | ProposeError::Stopped) => false,

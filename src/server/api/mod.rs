@@ -27,7 +27,7 @@ use crate::{
     server::{
         raft::{Leadership, RaftNode, Role},
         store::SharedStore,
-        telemetry::{CallMetrics, Counter, Metrics},
+        telemetry::{CallMetrics, Count, Metrics},
     },
     wire::{
         failure::{Failure, Reason},
@@ -187,25 +187,25 @@ impl Parts {
     }
 }
 
-/// Counters, looked up once.
+/// Counts, looked up once.
 struct Counted {
     calls: Vec<(&'static str, CallMetrics)>,
-    held: Counter,
-    ended: Counter,
+    held: Count,
+    ended: Count,
     renewals: Ends,
     releases: Ends,
 }
 
 /// How renewals and releases come out.
 struct Ends {
-    done: Counter,
-    ended: Counter,
-    unknown: Counter,
+    done: Count,
+    ended: Count,
+    unknown: Count,
 }
 
 impl Counted {
     fn new(metrics: &Metrics) -> Self {
-        let ends = |done, count: &dyn Fn(&'static str) -> Counter| Ends {
+        let ends = |done, count: &dyn Fn(&'static str) -> Count| Ends {
             done: count(done),
             ended: count("ended"),
             unknown: count("unknown"),

@@ -8,7 +8,7 @@ use crate::{
     server::{
         clock,
         raft::{ChangeError, Committed, ProposeError, RaftNode, ReadError},
-        telemetry::{Counter, Metrics},
+        telemetry::{Count, Metrics},
     },
     wire::failure::{Failure, Reason},
 };
@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct Proposals {
     raft: RaftNode,
     metrics: Arc<Metrics>,
-    commands: Arc<[(&'static str, Counter)]>,
+    commands: Arc<[(&'static str, Count)]>,
 }
 
 impl Proposals {
@@ -53,16 +53,14 @@ impl Proposals {
         let result = self.raft.propose(command, deadline).await;
         if result.is_ok() {
             let took = clock::now().saturating_duration_since(began);
-            self.metrics.commit_seconds.observe(took.as_secs_f64());
+            self.metrics.commit_seconds.took(took);
         }
         result.map_err(|error| halt(error, deadline))
     }
 
     /// So many renewals share an entry.
     pub(super) fn observe_batch(&self, renewals: usize) {
-        self.metrics
-            .renewal_batch
-            .observe(u32::try_from(renewals).map_or(f64::MAX, f64::from));
+        self.metrics.renewal_batch.had(renewals);
     }
 }
 

@@ -12,18 +12,16 @@ pub(super) struct Observer(pub(super) Arc<Metrics>);
 
 impl StoreObserver for Observer {
     fn committed(&self, group: &GroupCommit) {
-        self.0.fsync_seconds.observe(group.flush.as_secs_f64());
+        self.0.fsync_seconds.took(group.flush);
         if group.entries > 0 {
-            let entries = u32::try_from(group.entries).unwrap_or(u32::MAX);
-            self.0.group_entries.observe(f64::from(entries));
+            self.0.group_entries.had(group.entries);
         }
     }
 
     fn space(&self, space: &Space) {
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.0.storage_bytes.set(signed(space.used_bytes));
-        self.0.free_bytes.set(signed(space.free_bytes));
-        let was_low = self.0.space_low.set(i64::from(space.low)) != 0;
+        self.0.storage_bytes.set(space.used_bytes);
+        self.0.free_bytes.set(space.free_bytes);
+        let was_low = self.0.space_low.set(u64::from(space.low)) != 0;
         if space.low && !was_low {
             tracing::error!(
                 free_bytes = space.free_bytes,

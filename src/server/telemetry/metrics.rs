@@ -20,17 +20,62 @@ use super::table::{METRICS, MetricKind};
 pub(super) type Label = [(&'static str, &'static str); 1];
 type Counters = Family<Label, Counter>;
 
+/// A counter, as the rest of the server knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Count(Counter);
+
+impl Count {
+    /// One more.
+    pub fn inc(&self) {
+        self.0.inc();
+    }
+
+    /// So many more.
+    pub fn add(&self, more: u64) {
+        self.0.inc_by(more);
+    }
+}
+
+/// A distribution, as the rest of the server knows it.
+#[derive(Clone, Debug)]
+pub struct Spread(Histogram);
+
+impl Spread {
+    /// Something took so long.
+    pub fn took(&self, time: Duration) {
+        self.0.observe(time.as_secs_f64());
+    }
+
+    /// Something had so many.
+    pub fn had(&self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.0.observe(f64::from(count));
+    }
+}
+
+/// A number that goes up and down, as the rest of the server knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Level(Gauge);
+
+impl Level {
+    /// It is so high now; returns how high it was.
+    pub fn set(&self, value: u64) -> u64 {
+        let before = self.0.set(i64::try_from(value).unwrap_or(i64::MAX));
+        u64::try_from(before).unwrap_or(0)
+    }
+}
+
 /// Every metric that is counted as things happen. What is a plain state of the node is looked up when
 /// somebody scrapes: see [`Snapshot`](super::Snapshot).
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
     /// `fencepost_leader_changes_total`.
-    pub leader_changes: Counter,
+    pub leader_changes: Count,
     /// `fencepost_pauses_total`.
-    pub pauses: Counter,
+    pub pauses: Count,
     /// `fencepost_grants_total`.
-    pub grants: Counter,
+    pub grants: Count,
     renewals: Counters,
     releases: Counters,
     expiries: Counters,
@@ -39,28 +84,28 @@ pub struct Metrics {
     calls: Counters,
     call_seconds: Family<Label, Histogram, fn() -> Histogram>,
     /// `fencepost_forwarded_calls_total`.
-    pub forwarded: Counter,
+    pub forwarded: Count,
     /// `fencepost_forwarded_in_total`.
-    pub forwarded_in: Counter,
+    pub forwarded_in: Count,
     proposals: Counters,
     /// `fencepost_commit_seconds`.
-    pub commit_seconds: Histogram,
+    pub commit_seconds: Spread,
     /// `fencepost_renewal_batch_size`.
-    pub renewal_batch: Histogram,
+    pub renewal_batch: Spread,
     /// `fencepost_read_barriers_total`.
-    pub read_barriers: Counter,
+    pub read_barriers: Count,
     /// `fencepost_fsync_seconds`.
-    pub fsync_seconds: Histogram,
+    pub fsync_seconds: Spread,
     /// `fencepost_group_entries`.
-    pub group_entries: Histogram,
+    pub group_entries: Spread,
     /// `fencepost_storage_bytes`.
-    pub storage_bytes: Gauge,
+    pub storage_bytes: Level,
     /// `fencepost_storage_free_bytes`.
-    pub free_bytes: Gauge,
+    pub free_bytes: Level,
     /// `fencepost_storage_space_low`.
-    pub space_low: Gauge,
+    pub space_low: Level,
     /// `fencepost_audit_failures_total`.
-    pub audit_failures: Counter,
+    pub audit_failures: Count,
     pub(super) roles: Family<Label, Gauge>,
     pub(super) levels: Levels,
 }
@@ -129,9 +174,13 @@ impl Metrics {
         listed(r, "fencepost_build_info", build);
         let levels = Levels::registered(r);
         Metrics {
-            leader_changes: listed(r, "fencepost_leader_changes_total", Counter::default()),
-            pauses: listed(r, "fencepost_pauses_total", Counter::default()),
-            grants: listed(r, "fencepost_grants_total", Counter::default()),
+            leader_changes: Count(listed(
+                r,
+                "fencepost_leader_changes_total",
+                Counter::default(),
+            )),
+            pauses: Count(listed(r, "fencepost_pauses_total", Counter::default())),
+            grants: Count(listed(r, "fencepost_grants_total", Counter::default())),
             renewals: listed(r, "fencepost_renewals_total", Counters::default()),
             releases: listed(r, "fencepost_releases_total", Counters::default()),
             expiries: listed(r, "fencepost_expiries_total", Counters::default()),
@@ -143,18 +192,34 @@ impl Metrics {
                 "fencepost_call_seconds",
                 Family::new_with_constructor(latency),
             ),
-            forwarded: listed(r, "fencepost_forwarded_calls_total", Counter::default()),
-            forwarded_in: listed(r, "fencepost_forwarded_in_total", Counter::default()),
+            forwarded: Count(listed(
+                r,
+                "fencepost_forwarded_calls_total",
+                Counter::default(),
+            )),
+            forwarded_in: Count(listed(
+                r,
+                "fencepost_forwarded_in_total",
+                Counter::default(),
+            )),
             proposals: listed(r, "fencepost_proposals_total", Counters::default()),
-            commit_seconds: listed(r, "fencepost_commit_seconds", latency()),
-            renewal_batch: listed(r, "fencepost_renewal_batch_size", batch()),
-            read_barriers: listed(r, "fencepost_read_barriers_total", Counter::default()),
-            fsync_seconds: listed(r, "fencepost_fsync_seconds", latency()),
-            group_entries: listed(r, "fencepost_group_entries", batch()),
-            storage_bytes: listed(r, "fencepost_storage_bytes", Gauge::default()),
-            free_bytes: listed(r, "fencepost_storage_free_bytes", Gauge::default()),
-            space_low: listed(r, "fencepost_storage_space_low", Gauge::default()),
-            audit_failures: listed(r, "fencepost_audit_failures_total", Counter::default()),
+            commit_seconds: Spread(listed(r, "fencepost_commit_seconds", latency())),
+            renewal_batch: Spread(listed(r, "fencepost_renewal_batch_size", batch())),
+            read_barriers: Count(listed(
+                r,
+                "fencepost_read_barriers_total",
+                Counter::default(),
+            )),
+            fsync_seconds: Spread(listed(r, "fencepost_fsync_seconds", latency())),
+            group_entries: Spread(listed(r, "fencepost_group_entries", batch())),
+            storage_bytes: Level(listed(r, "fencepost_storage_bytes", Gauge::default())),
+            free_bytes: Level(listed(r, "fencepost_storage_free_bytes", Gauge::default())),
+            space_low: Level(listed(r, "fencepost_storage_space_low", Gauge::default())),
+            audit_failures: Count(listed(
+                r,
+                "fencepost_audit_failures_total",
+                Counter::default(),
+            )),
             roles: listed(r, "fencepost_role", Family::default()),
             levels,
             registry: Mutex::new(registry),
@@ -162,33 +227,33 @@ impl Metrics {
     }
 
     /// A counter of `fencepost_renewals_total`.
-    pub fn renewals(&self, outcome: &'static str) -> Counter {
-        self.renewals.get_or_create_owned(&[("outcome", outcome)])
+    pub fn renewals(&self, outcome: &'static str) -> Count {
+        Count(self.renewals.get_or_create_owned(&[("outcome", outcome)]))
     }
 
     /// A counter of `fencepost_releases_total`.
-    pub fn releases(&self, outcome: &'static str) -> Counter {
-        self.releases.get_or_create_owned(&[("outcome", outcome)])
+    pub fn releases(&self, outcome: &'static str) -> Count {
+        Count(self.releases.get_or_create_owned(&[("outcome", outcome)]))
     }
 
     /// A counter of `fencepost_expiries_total`.
-    pub fn expiries(&self, outcome: &'static str) -> Counter {
-        self.expiries.get_or_create_owned(&[("outcome", outcome)])
+    pub fn expiries(&self, outcome: &'static str) -> Count {
+        Count(self.expiries.get_or_create_owned(&[("outcome", outcome)]))
     }
 
     /// A counter of `fencepost_refusals_total`.
-    pub fn refusals(&self, reason: &'static str) -> Counter {
-        self.refusals.get_or_create_owned(&[("reason", reason)])
+    pub fn refusals(&self, reason: &'static str) -> Count {
+        Count(self.refusals.get_or_create_owned(&[("reason", reason)]))
     }
 
     /// A counter of `fencepost_failures_total`.
-    pub fn failures(&self, reason: &'static str) -> Counter {
-        self.failures.get_or_create_owned(&[("reason", reason)])
+    pub fn failures(&self, reason: &'static str) -> Count {
+        Count(self.failures.get_or_create_owned(&[("reason", reason)]))
     }
 
     /// A counter of `fencepost_proposals_total`.
-    pub fn proposals(&self, command: &'static str) -> Counter {
-        self.proposals.get_or_create_owned(&[("command", command)])
+    pub fn proposals(&self, command: &'static str) -> Count {
+        Count(self.proposals.get_or_create_owned(&[("command", command)]))
     }
 
     /// The two metrics of one method.
