@@ -44,6 +44,8 @@ pub(super) trait Method: Send + Sync + 'static {
     const PATH: &'static str;
     /// Its last word, for metrics.
     const NAME: &'static str;
+    /// How long its answer may take once it was passed on, before its outcome counts as unknown.
+    const PASS_ON_MAX: Duration = Duration::from_secs(5);
     /// The message that comes in.
     type Request: Message + Default + 'static;
     /// The message that goes out.
@@ -71,6 +73,9 @@ pub(super) trait Method: Send + Sync + 'static {
 /// How long a call waits for a leader to appear, if its caller has that long: the caller may reach
 /// another node that knows one (etcd#8308).
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A leader that was not heard for this long is not there: several elections at the usual timing.
+const SILENT_MAX: Duration = Duration::from_secs(2);
 
 /// Between two looks for the leader, at most.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -101,9 +106,7 @@ impl Api {
         M::complete(self, request);
         let asked = M::read(request).map_err(|failure| self.failed(failure))?;
         let patience = deadline.min(began + PATIENCE);
-        let mut leadership = self.raft.leadership();
         loop {
-            leadership.mark_unchanged();
             let halt = if self.leads() {
                 match M::lead(self, &asked, deadline).await {
                     Ok(response) => return Ok(response),
@@ -120,10 +123,14 @@ impl Api {
                 Halt::Failed(failure) => return Err(self.failed(failure)),
                 Halt::NotLeader(hint) => hint,
             };
-            if clock::now() >= patience {
+            let now = clock::now();
+            if now >= patience {
                 return Err(self.failed(no_leader(hint)));
             }
-            let next = (clock::now() + LOOK_EVERY).min(patience);
+            let next = (now + LOOK_EVERY).min(patience);
+            let mut leadership = self.raft.leadership();
+            leadership.mark_unchanged();
+            // Either way it is time to look again.
             let _ = tokio::time::timeout_at(next.into(), leadership.changed()).await;
         }
     }
@@ -134,6 +141,12 @@ impl Api {
         request: &M::Request,
         deadline: Instant,
     ) -> Result<M::Response, Passed> {
+        let now = clock::now();
+        if !self.raft.in_touch(now, SILENT_MAX) {
+            // Cut off: whoever leads, the call would be lost on its way, and its outcome with it.
+            return Err(Passed::Halted(Halt::NotLeader(None)));
+        }
+        let deadline = deadline.min(now + M::PASS_ON_MAX);
         let body = Bytes::from(request.encode_to_vec());
         self.metrics.forwarded.inc();
         match self.raft.forward(M::PATH, body, deadline).await {

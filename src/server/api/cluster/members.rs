@@ -1,6 +1,6 @@
 //! Membership: the leader asks Raft, which refuses what would lose the quorum.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::status::member;
 use crate::{
@@ -18,6 +18,9 @@ use crate::{
 /// The longest DNS name, plus `:` and a port.
 const ADDRESS_CHARS_MAX: usize = 253 + 6;
 
+/// A change of members waits for nodes that may be slow or far behind.
+const CHANGE_MAX: Duration = Duration::from_secs(60);
+
 /// `Cluster.AddNode`.
 #[derive(Debug)]
 pub(in crate::server::api) struct AddNode;
@@ -25,6 +28,7 @@ pub(in crate::server::api) struct AddNode;
 impl Method for AddNode {
     const PATH: &'static str = "/fencepost.v1.Cluster/AddNode";
     const NAME: &'static str = "AddNode";
+    const PASS_ON_MAX: Duration = CHANGE_MAX;
     type Request = v1::AddNodeRequest;
     type Response = v1::AddNodeResponse;
     type Asked = (u64, String);
@@ -72,6 +76,7 @@ pub(in crate::server::api) struct Promote;
 impl Method for Promote {
     const PATH: &'static str = "/fencepost.v1.Cluster/Promote";
     const NAME: &'static str = "Promote";
+    const PASS_ON_MAX: Duration = CHANGE_MAX;
     type Request = v1::PromoteRequest;
     type Response = v1::PromoteResponse;
     type Asked = u64;
@@ -100,6 +105,7 @@ pub(in crate::server::api) struct RemoveNode;
 impl Method for RemoveNode {
     const PATH: &'static str = "/fencepost.v1.Cluster/RemoveNode";
     const NAME: &'static str = "RemoveNode";
+    const PASS_ON_MAX: Duration = CHANGE_MAX;
     type Request = v1::RemoveNodeRequest;
     type Response = v1::RemoveNodeResponse;
     type Asked = u64;
@@ -129,6 +135,7 @@ pub(in crate::server::api) struct TransferLeader;
 impl Method for TransferLeader {
     const PATH: &'static str = "/fencepost.v1.Cluster/TransferLeader";
     const NAME: &'static str = "TransferLeader";
+    const PASS_ON_MAX: Duration = CHANGE_MAX;
     type Request = v1::TransferLeaderRequest;
     type Response = v1::TransferLeaderResponse;
     /// `None`: whoever is furthest along.

@@ -37,11 +37,12 @@ impl Method for Release {
     }
 
     async fn lead(api: &Api, claim: &Claim, deadline: Instant) -> Result<Self::Response, Halt> {
-        let outcome = match api.judge(&[claim], deadline).await?.first() {
-            Some(Standing::Live) => api.release(claim, deadline).await?,
-            Some(Standing::Ended(EndedHow::Released)) => ReleaseOutcome::Released,
-            Some(Standing::Ended(how)) => ReleaseOutcome::Ended { how: *how },
-            Some(Standing::Unknown) | None => ReleaseOutcome::Unknown,
+        let (outcome, header) = match api.judge(&[claim], deadline).await?.first() {
+            Some(Standing::Live) => {
+                let (outcome, applied) = api.release(claim, deadline).await?;
+                (outcome, api.header(applied))
+            }
+            other => (ended_before(other), api.header_of_now()),
         };
         let counted = &api.counted.releases;
         let outcome = match outcome {
@@ -59,7 +60,7 @@ impl Method for Release {
             }
         };
         Ok(v1::ReleaseResponse {
-            header: Some(api.header_of_now()),
+            header: Some(header),
             outcome: Some(outcome),
         })
     }
@@ -69,14 +70,29 @@ impl Method for Release {
     }
 }
 
+/// What the state says about a grant that does not live.
+fn ended_before(standing: Option<&Standing>) -> ReleaseOutcome {
+    match standing {
+        Some(Standing::Ended(EndedHow::Released)) => ReleaseOutcome::Released,
+        Some(Standing::Ended(how)) => ReleaseOutcome::Ended { how: *how },
+        _ => ReleaseOutcome::Unknown,
+    }
+}
+
 impl Api {
-    async fn release(&self, claim: &Claim, deadline: Instant) -> Result<ReleaseOutcome, Halt> {
+    /// The outcome, and where it stands in the log.
+    async fn release(
+        &self,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<(ReleaseOutcome, u64), Halt> {
         let command = Command::Release(issuer::Release {
             token: claim.token,
             stamped_at_ms: clock::wall_ms(),
         });
-        match self.proposals.propose(&command, deadline).await?.outcome {
-            Outcome::Release(outcome) => Ok(outcome),
+        let committed = self.proposals.propose(&command, deadline).await?;
+        match committed.outcome {
+            Outcome::Release(outcome) => Ok((outcome, committed.at.index)),
             other => Err(mismatched(&other)),
         }
     }
