@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use fencepost::server::raft::{Bootstrap, FatalKind, FoundingList, FoundingListError, Role};
 
-use crate::harness::{Cluster, Site, acquire, addresses, eventually, sites, token};
+use crate::harness::{Cluster, Node, Site, acquire, addresses, eventually, sites, stays, token};
 
 #[tokio::test]
 async fn three_nodes_form_and_grant_a_rising_token() {
@@ -62,11 +62,11 @@ async fn nobody_founds_until_all_of_the_list_are_there() {
     cluster.restart(&sites[0]).await;
     cluster.restart(&sites[1]).await;
     // Two of three are a quorum, and still not enough to found.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    for node in cluster.nodes.values() {
-        assert_eq!(node.status().cluster, None);
-        assert_eq!(node.status().leadership.role, Role::Forming);
-    }
+    let forming = |node: &Node| {
+        node.status().cluster.is_none() && node.status().leadership.role == Role::Forming
+    };
+    let all_forming = || cluster.nodes.values().all(forming);
+    stays("nobody founds", Duration::from_secs(1), all_forming).await;
     cluster.restart(&sites[2]).await;
     cluster.leader().await;
 }

@@ -52,6 +52,15 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Watches that something stays as it is for a while.
+pub(crate) async fn stays(what: &str, time: Duration, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        assert!(holds(), "it did not stay so: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Answers forwarded calls with what it was sent, so that a test sees where they arrived.
 struct Echo(u64);
 
@@ -78,7 +87,10 @@ pub(crate) fn free_address() -> String {
 pub(crate) struct Site {
     pub(crate) id: u64,
     pub(crate) disk: MemoryDisk,
+    /// Where others reach it.
     pub(crate) address: String,
+    /// Where it listens, if something stands in between.
+    pub(crate) listen: Option<String>,
     pub(crate) bootstrap: Bootstrap,
     pub(crate) issuer: String,
     pub(crate) snapshots: SnapshotPolicy,
@@ -102,6 +114,7 @@ impl Site {
             id,
             disk: blank_disk(id),
             address,
+            listen: None,
             bootstrap,
             issuer: "test".into(),
             snapshots: SnapshotPolicy::default(),
@@ -134,7 +147,8 @@ impl Site {
             .enable_all()
             .build()
             .unwrap();
-        let address: SocketAddr = self.address.parse().unwrap();
+        let listen = self.listen.as_ref().unwrap_or(&self.address);
+        let address: SocketAddr = listen.parse().unwrap();
         let (store, _) = MemoryStore::open(&self.disk);
         let (config, echo) = (self.config(), Arc::new(Echo(self.id)));
         let starting = runtime.spawn(async move {
@@ -183,6 +197,13 @@ impl Node {
             runtime.shutdown_background();
         }
         self.site.clone()
+    }
+
+    /// Stands still for a while, like a stopped process: its connections stay open.
+    pub(crate) fn pause(&self, time: Duration) {
+        let runtime = self.runtime.as_ref().expect("the node runs");
+        // Its one worker thread does nothing else meanwhile.
+        runtime.spawn(async move { std::thread::sleep(time) });
     }
 
     pub(crate) fn status(&self) -> Status {

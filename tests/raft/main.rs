@@ -9,6 +9,7 @@
 )]
 
 mod conformance;
+mod cut;
 mod elections;
 mod forming;
 mod harness;

@@ -24,12 +24,17 @@ pub(super) struct Admission {
     max: usize,
 }
 
-/// Stands for one proposal, until Raft has answered or dropped it.
+/// Stands for one proposal, until Raft has answered or dropped it. Clones stand for the same one.
+#[derive(Clone)]
 pub(super) struct Permit {
+    _counted: Arc<Counted>,
+}
+
+struct Counted {
     under_way: Arc<AtomicUsize>,
 }
 
-impl Drop for Permit {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
@@ -46,8 +51,11 @@ impl Admission {
     /// Lets a proposal in; `None` if it would be one too many.
     pub(super) fn admit(&self, command: &Command) -> Option<Permit> {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let permit = Permit {
+        let counted = Counted {
             under_way: Arc::clone(&self.under_way),
+        };
+        let permit = Permit {
+            _counted: Arc::new(counted),
         };
         if before >= self.max && starts_something(command) {
             return None;

@@ -112,7 +112,7 @@ impl RaftNode {
 
     /// Gives a learner that has caught up a vote.
     pub async fn promote(&self, node_id: u64, deadline: Instant) -> Result<(), ChangeError> {
-        let view = self.must_lead()?;
+        let view = self.settled_view(deadline).await?;
         if !view.nodes.contains_key(&node_id) {
             return Err(ChangeError::NoSuchNode(node_id));
         }
@@ -146,7 +146,7 @@ impl RaftNode {
 
     /// Takes a node out of the cluster, alive or dead. Its id is never used again.
     pub async fn remove_node(&self, node_id: u64, deadline: Instant) -> Result<(), ChangeError> {
-        let view = self.must_lead()?;
+        let view = self.settled_view(deadline).await?;
         if !view.nodes.contains_key(&node_id) {
             let used = self.roster().used_ids.contains(&node_id);
             return if used {
@@ -176,7 +176,7 @@ impl RaftNode {
         to: Option<u64>,
         deadline: Instant,
     ) -> Result<LeaderHint, ChangeError> {
-        let view = self.must_lead()?;
+        let view = self.settled_view(deadline).await?;
         let own = self.inner.local.node_id;
         let to = match to {
             Some(id) => id,
@@ -248,7 +248,21 @@ impl RaftNode {
         }
     }
 
-    /// The cluster as its leader sees it; an error on every other node.
+    /// The cluster as its leader sees it, once it has had time to hear of its members: a new leader
+    /// knows nothing about them yet, and would take them for dead.
+    async fn settled_view(&self, deadline: Instant) -> Result<LeaderView, ChangeError> {
+        let local = &self.inner.local;
+        let patience = (local.now() + ALIVE_MIN).min(Deadline::from_std(deadline));
+        loop {
+            let view = self.must_lead()?;
+            if view.has_heard_of_all() || local.now() >= patience {
+                return Ok(view);
+            }
+            tokio::time::sleep(local.config.timing.heartbeat).await;
+        }
+    }
+
+    /// The same, as it is now; an error on every other node.
     fn must_lead(&self) -> Result<LeaderView, ChangeError> {
         let inner = &self.inner;
         if inner.fate.now().is_some() {
@@ -275,6 +289,7 @@ struct LeaderView {
     nodes: BTreeMap<u64, InstanceId>,
     voters: BTreeSet<u64>,
     alive: BTreeSet<u64>,
+    heard: BTreeSet<u64>,
     last: Option<u64>,
     matched: BTreeMap<u64, u64>,
 }
@@ -292,6 +307,11 @@ impl LeaderView {
             own: metrics.id,
             voters: membership.voter_ids().collect(),
             alive: nodes.keys().copied().filter(is_alive).collect(),
+            heard: nodes
+                .keys()
+                .copied()
+                .filter(|id| last_contact(metrics, *id).is_some())
+                .collect(),
             last: metrics.last_log_index,
             matched: nodes
                 .keys()
@@ -299,6 +319,10 @@ impl LeaderView {
                 .collect(),
             nodes,
         }
+    }
+
+    fn has_heard_of_all(&self) -> bool {
+        self.nodes.keys().all(|id| self.heard.contains(id))
     }
 
     /// How many entries of the leader's log a node lacks; `None` if it has shown nothing.

@@ -32,6 +32,11 @@ const ROUNDS_PER_LINE: u32 = 25;
 
 /// Brings a node to its cluster, or seals its fate.
 pub(super) async fn run(node: RaftNode) {
+    if node.inner.local.cluster().is_some()
+        && let Err(refusal) = recheck(&node).await
+    {
+        return node.inner.fate.identity(refusal);
+    }
     let formed = match node.inner.local.config.bootstrap.clone() {
         Bootstrap::Join => joined(&node).await,
         Bootstrap::Found(list) => founded(&node, &list).await,
@@ -54,7 +59,7 @@ async fn founded(node: &RaftNode, list: &FoundingList) -> Result<(), String> {
     let local = &node.inner.local;
     let mut round: u32 = 0;
     while local.cluster().is_none() {
-        let answers = ask_all(node, list).await;
+        let answers = ask_all(node, list.nodes()).await;
         let missing = judge(node, list, &answers)?;
         if missing.is_empty() {
             if local.node_id == list.founder() && all_blank(&answers) {
@@ -75,9 +80,9 @@ async fn founded(node: &RaftNode, list: &FoundingList) -> Result<(), String> {
 /// What the others answered; `None` for those who did not.
 type Answers = BTreeMap<u64, Option<Introduced>>;
 
-async fn ask_all(node: &RaftNode, list: &FoundingList) -> Answers {
+async fn ask_all(node: &RaftNode, nodes: &BTreeMap<u64, String>) -> Answers {
     let local = &node.inner.local;
-    let others = list.nodes().iter().filter(|(id, _)| **id != local.node_id);
+    let others = nodes.iter().filter(|(id, _)| **id != local.node_id);
     let asked = others.map(async |(id, address)| {
         let answer = hello(local, &node.inner.switchboard, address).await;
         if let Err(error) = &answer {
@@ -86,6 +91,74 @@ async fn ask_all(node: &RaftNode, list: &FoundingList) -> Answers {
         (*id, answer.ok())
     });
     join_all(asked).await.into_iter().collect()
+}
+
+/// A node that starts with a cluster asks the others once what they think of it. Those that do not
+/// answer do not matter: each call that reaches Raft is checked anyway, and this only tells the operator
+/// sooner, and stops a node that has no place any more.
+async fn recheck(node: &RaftNode) -> Result<(), String> {
+    let local = &node.inner.local;
+    let Some(ours) = local.cluster() else {
+        return Ok(());
+    };
+    let mut nodes = members(node);
+    if let Bootstrap::Found(list) = &local.config.bootstrap {
+        for (id, address) in list.nodes() {
+            nodes.entry(*id).or_insert_with(|| address.clone());
+        }
+    }
+    let mut same = false;
+    let mut foreign = None;
+    for (id, them) in ask_all(node, &nodes)
+        .await
+        .into_iter()
+        .filter_map(|(id, a)| Some((id, a?)))
+    {
+        match them.cluster {
+            Some(theirs) if theirs == ours => {
+                same = true;
+                still_stands(local.node_id, id, them.standing)?;
+            }
+            Some(theirs) => foreign = Some((id, theirs)),
+            None => {}
+        }
+    }
+    match foreign {
+        Some((id, theirs)) if !same => Err(format!(
+            "this data directory belongs to cluster {ours}, but node {id} belongs to cluster {theirs}: \
+             start this node with the peers of cluster {ours}, or with an empty data directory, a new \
+             node id and --join to add it to cluster {theirs}"
+        )),
+        Some((id, theirs)) => {
+            tracing::warn!(peer = id, cluster = %theirs, "a configured peer is of another cluster");
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+fn still_stands(own: u64, id: u64, standing: Standing) -> Result<(), String> {
+    let what = match standing {
+        Standing::Unspecified | Standing::Member | Standing::Stranger => return Ok(()),
+        Standing::Replaced => "knows it with another data directory",
+        Standing::Removed => "knows that it was removed, and node ids are never used again",
+        Standing::Stale => "has seen a later state of it: this data directory is a stale copy",
+    };
+    Err(format!(
+        "node {own} has no place in its cluster any more: node {id} {what}. {}",
+        Replacement(own)
+    ))
+}
+
+/// The members as Raft follows them here, with their addresses.
+fn members(node: &RaftNode) -> BTreeMap<u64, String> {
+    let metrics = node.inner.raft.metrics();
+    let metrics = openraft::async_runtime::watch::WatchReceiver::borrow_watched(&metrics);
+    let membership = metrics.membership_config.membership();
+    membership
+        .nodes()
+        .map(|(id, record)| (*id, record.peer_address.clone()))
+        .collect()
 }
 
 /// Refuses what can never become a cluster; otherwise tells who has not answered yet.
@@ -241,13 +314,7 @@ fn record_of(founder: &Founder) -> NodeRecord {
 
 /// The persisted membership wins over the configuration; somebody should know that they differ.
 fn warn_if_members_differ(node: &RaftNode, list: &FoundingList) {
-    let metrics = node.inner.raft.metrics();
-    let metrics = openraft::async_runtime::watch::WatchReceiver::borrow_watched(&metrics);
-    let membership = metrics.membership_config.membership();
-    let members: BTreeMap<u64, String> = membership
-        .nodes()
-        .map(|(id, record)| (*id, record.peer_address.clone()))
-        .collect();
+    let members = members(node);
     if !members.is_empty() && members != *list.nodes() {
         tracing::warn!(
             configured = %list,

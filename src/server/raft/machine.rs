@@ -18,7 +18,7 @@ use openraft::{
     EntryPayload,
     storage::{ApplyResponder, EntryResponder, RaftStateMachine},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::{
     Clock, FatalKind, Roster, SnapshotPolicy,
@@ -85,7 +85,7 @@ pub struct StateMachineParts {
 pub struct StateMachine {
     parts: StateMachineParts,
     view: StateView,
-    roster: Arc<RwLock<Arc<Roster>>>,
+    roster: watch::Sender<Arc<Roster>>,
     fate: Fate,
     /// Wakes the task that asks openraft for a snapshot.
     full: Arc<Notify>,
@@ -113,7 +113,7 @@ impl StateMachine {
         Self {
             parts,
             view: StateView::new(),
-            roster: Arc::default(),
+            roster: watch::Sender::default(),
             fate,
             full: Arc::default(),
             applied: None,
@@ -126,8 +126,8 @@ impl StateMachine {
         self.view.clone()
     }
 
-    pub(super) fn roster(&self) -> Arc<RwLock<Arc<Roster>>> {
-        Arc::clone(&self.roster)
+    pub(super) fn roster(&self) -> watch::Receiver<Arc<Roster>> {
+        self.roster.subscribe()
     }
 
     pub(super) fn full(&self) -> Arc<Notify> {
@@ -241,7 +241,7 @@ impl StateMachine {
     fn publish_roster(&self, replica: &Replica) {
         let used = replica.machine().used_node_ids().map(|(id, _)| id);
         let roster = Arc::new(Roster::new(&self.membership, used));
-        *self.roster.write().unwrap_or_else(PoisonError::into_inner) = roster;
+        self.roster.send_replace(roster);
     }
 
     /// Ends the node, because this entry cannot be applied or this snapshot not be taken over.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -12,7 +12,7 @@ use std::{
 use bytes::{BufMut, Bytes};
 use openraft::{
     async_runtime::watch::WatchReceiver,
-    errors::{ClientWriteError, ForwardToLeader},
+    errors::{ClientWriteError, ForwardReason, ForwardToLeader},
 };
 use tokio::{
     net::TcpListener,
@@ -25,7 +25,7 @@ use tonic::transport::{Server, server::TcpIncoming};
 use super::{
     AppliedSink, FatalError, ForwardError, ForwardHandler, LeaderHint, Leadership, ProposeError,
     RaftConfig, ReadError, Roster, StateMachine, StateMachineParts, StateView, Status,
-    admission::{Admission, RETRY_AFTER},
+    admission::{Admission, Permit, RETRY_AFTER},
     encoding::command_head,
     fate::Fate,
     forming, forward,
@@ -49,6 +49,9 @@ const PEERS_END_MAX: Duration = Duration::from_secs(1);
 
 pub(super) type Raft = openraft::Raft<Types, StateMachine>;
 
+/// How long a new leader's first proposals wait between two looks whether a quorum answered it.
+const FIRST_QUORUM: Duration = Duration::from_millis(2);
+
 /// One node of the cluster. Clones are the same node.
 #[derive(Clone)]
 pub struct RaftNode {
@@ -61,7 +64,7 @@ pub(super) struct Inner {
     pub(super) store: SharedStore,
     pub(super) switchboard: Arc<Switchboard>,
     pub(super) view: StateView,
-    pub(super) roster: Arc<RwLock<Arc<Roster>>>,
+    pub(super) roster: Receiver<Arc<Roster>>,
     pub(super) fate: Fate,
     pub(super) admission: Admission,
     pub(super) elections: Arc<AtomicU64>,
@@ -115,11 +118,7 @@ impl RaftNode {
         let raft = Raft::new(local.node_id, settings, dialer, log, machine).await;
         let raft = raft.map_err(|fatal| watch::why(&fatal, &fate, &store))?;
 
-        let gate = Arc::new(Gate::new(
-            Arc::clone(&local),
-            Arc::clone(&roster),
-            fate.clone(),
-        ));
+        let gate = Arc::new(Gate::new(Arc::clone(&local), roster.clone(), fate.clone()));
         let (vigil, broken) = Vigil::new();
         let (barrier, reads) = Barrier::new();
         let elections = Arc::new(AtomicU64::new(0));
@@ -157,7 +156,7 @@ impl RaftNode {
         node.spawn(reads::run(raft.clone(), reads));
         node.spawn(watch::follow(raft.clone(), leadership, elections));
         node.spawn(watch::fold(raft.clone(), full));
-        node.spawn(watch::guard(raft, fate, store));
+        node.spawn(watch::guard(raft, fate, store, node.inner.roster.clone()));
         node.spawn(forming::run(node.clone()));
         Ok(node)
     }
@@ -193,6 +192,9 @@ impl RaftNode {
     }
 
     /// Proposes a command, and waits until it is applied here, or until `deadline`.
+    ///
+    /// A leader that has just been elected waits for its first quorum before it takes anything; that
+    /// moment is waited for here, and not told to the caller.
     pub async fn propose(
         &self,
         command: &Command,
@@ -209,8 +211,33 @@ impl RaftNode {
         };
         let proposal = encode(command)?;
         let deadline = tokio::time::Instant::from_std(deadline);
+        let patience = deadline.min(inner.local.now() + inner.local.config.timing.election_max);
+        loop {
+            match self
+                .write(proposal.clone(), permit.clone(), deadline)
+                .await?
+            {
+                Ok(committed) => return Ok(committed),
+                Err(ClientWriteError::ForwardToLeader(forward))
+                    if forward.reason == ForwardReason::LeaseExpired
+                        && inner.local.now() < patience =>
+                {
+                    tokio::time::sleep(FIRST_QUORUM).await;
+                }
+                Err(error) => return Err(self.not_written(error)),
+            }
+        }
+    }
+
+    /// Hands an entry to Raft once. The inner error is what Raft says to it.
+    async fn write(
+        &self,
+        proposal: Proposal,
+        permit: Permit,
+        deadline: tokio::time::Instant,
+    ) -> Result<Result<Committed, ClientWriteError<Types>>, ProposeError> {
         let (answer, applied) = Answer::pair(permit);
-        let sent = inner.raft.client_write_ff(proposal, Some(answer));
+        let sent = self.inner.raft.client_write_ff(proposal, Some(answer));
         match timeout_at(deadline, sent).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ProposeError::Stopped),
@@ -223,9 +250,9 @@ impl RaftNode {
                     .data
                     .0
                     .expect("a command's entry answers with an outcome");
-                Ok(Committed { at, outcome })
+                Ok(Ok(Committed { at, outcome }))
             }
-            Ok(Ok(Err(error))) => Err(self.not_written(error)),
+            Ok(Ok(Err(error))) => Ok(Err(error)),
             Ok(Err(_)) => Err(ProposeError::Unknown {
                 why: "this node stopped meanwhile",
             }),
@@ -367,23 +394,19 @@ impl RaftNode {
         Some(hint.unwrap_or_else(|| LeaderHint::unknown(id)))
     }
 
+    /// Whom to ask instead. Raft may name this node itself while it hands its office over, or has lost
+    /// its quorum: then nobody is named.
     pub(super) fn hint(&self, forward: &ForwardToLeader<Types>) -> Option<LeaderHint> {
-        let id = forward.leader_id?;
-        // Raft may name this node itself while it hands its office over, or has lost its quorum.
-        (id != self.inner.local.node_id)
-            .then(|| self.hint_of(id))
-            .flatten()
+        let own = self.inner.local.node_id;
+        let named = forward.leader_id.and_then(|id| self.hint_of(id));
+        let known = || self.inner.leadership.borrow().leader.clone();
+        named.or_else(known).filter(|leader| leader.node_id != own)
     }
 
     /// The members as this node has applied them.
     #[must_use]
     pub fn roster(&self) -> Arc<Roster> {
-        let roster = self
-            .inner
-            .roster
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&roster)
+        Arc::clone(&self.inner.roster.borrow())
     }
 
     /// How often this node saw a new term begin since it started.

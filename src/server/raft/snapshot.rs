@@ -62,21 +62,30 @@ impl Content {
         }
     }
 
-    /// Reads the state, and makes it durable unless it came from this store. Gives the state, if the
-    /// snapshot has one, and the content's size.
+    /// Reads the state, and makes it durable unless it is what this store has already. Gives the state,
+    /// if the snapshot has one, and the content's size.
     pub(super) async fn install(self, store: &SharedStore) -> io::Result<(Option<Machine>, u64)> {
         let bytes = self.bytes();
-        let to_save = match &self.body {
-            Body::Stored(_) => None,
-            Body::Pieces(pieces, _) => Some(NewSnapshot {
-                last: self.head.last,
-                meta: self.head.encode(),
-                pieces: pieces.clone(),
-            }),
+        let head = self.head.clone();
+        let ours = match &self.body {
+            Body::Stored(reader) => store.snapshot().as_ref() == Some(&reader.manifest),
+            Body::Pieces(..) => false,
         };
-        let read = tokio::task::spawn_blocking(move || read_machine(self.into_pieces()));
-        let machine = joined(read.await)?;
-        if let Some(snapshot) = to_save {
+        let read = tokio::task::spawn_blocking(move || {
+            if ours {
+                return Ok((read_machine(self.into_pieces())?, None));
+            }
+            let pieces = self.into_pieces().collect::<io::Result<Vec<Bytes>>>()?;
+            let machine = read_machine(Box::new(pieces.clone().into_iter().map(Ok)))?;
+            Ok((machine, Some(pieces)))
+        });
+        let (machine, to_save) = joined(read.await)?;
+        if let Some(pieces) = to_save {
+            let snapshot = NewSnapshot {
+                last: head.last,
+                meta: head.encode(),
+                pieces,
+            };
             save(store, snapshot).await?;
         }
         Ok((machine, bytes))

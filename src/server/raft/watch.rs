@@ -12,12 +12,12 @@ use openraft::{
 use tokio::sync::{Notify, watch};
 
 use super::{
-    FatalError, FatalKind, LeaderHint, Leadership, MemberStatus, Role, Status,
+    FatalError, FatalKind, LeaderHint, Leadership, MemberStatus, Role, Roster, Standing, Status,
     fate::Fate,
     node::{Inner, Raft},
     types::{Types, ours},
 };
-use crate::server::store::{Failure, SharedStore};
+use crate::server::store::{Addition, Failure, SharedStore};
 
 /// Why Raft ended: the store knows best, then the state machine, then Raft itself.
 pub(super) fn why(fatal: &Fatal<Types>, fate: &Fate, store: &SharedStore) -> FatalError {
@@ -51,25 +51,41 @@ fn storage_kind(failure: Failure) -> FatalKind {
     }
 }
 
-/// Seals the node's fate when Raft or the store end.
-pub(super) async fn guard(raft: Raft, fate: Fate, store: SharedStore) {
-    let mut metrics = raft.metrics();
+/// Seals the node's fate when Raft or the store end, or when it was removed from its cluster.
+pub(super) async fn guard(
+    raft: Raft,
+    fate: Fate,
+    store: SharedStore,
+    mut roster: watch::Receiver<Arc<Roster>>,
+) {
+    // It changes seldom, and closes when Raft ends.
+    let mut raft_ends = raft.server_metrics();
     let mut failure = store.failure();
+    let identity = store.identity();
     loop {
-        let stopped = metrics.borrow_watched().running_state.clone().err();
-        if let Some(fatal) = stopped {
-            let error = why(&fatal, &fate, &store);
-            return fate.seal(error.kind, error.message);
+        let standing = roster
+            .borrow_and_update()
+            .standing(identity.node_id, identity.instance);
+        // A leader that removed itself hands its office over first.
+        if standing == Standing::Removed
+            && raft_ends.borrow_and_update().state != ServerState::Leader
+        {
+            let id = identity.node_id;
+            let why = "was removed from its cluster, and node ids are never used again";
+            return fate.identity(format!("node {id} {why}: {Addition}"));
         }
         tokio::select! {
-            changed = metrics.changed() => if changed.is_err() {
-                let error = why(&Fatal::Stopped, &fate, &store);
+            changed = raft_ends.changed() => if changed.is_err() {
+                let fatal = raft.metrics().borrow_watched().running_state.clone().err();
+                let error = why(&fatal.unwrap_or(Fatal::Stopped), &fate, &store);
                 return fate.seal(error.kind, error.message);
             },
             Ok(_) = failure.wait_for(Option::is_some) => {
                 let error = why(&Fatal::Stopped, &fate, &store);
                 return fate.seal(error.kind, error.message);
             }
+            // The machine lives as long as Raft does.
+            _ = roster.changed() => {}
         }
     }
 }

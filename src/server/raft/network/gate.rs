@@ -1,15 +1,16 @@
 //! The check before every call: who calls whom, in which cluster. openraft sees nothing that has not
 //! passed it, because a blank openraft node would vote for, and take a log from, anybody.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
+use tokio::sync::watch;
 use tonic::{Code, Status};
 
-use super::{Local, REFUSAL_KEY};
+use super::{
+    Local, REFUSAL_KEY,
+    sightings::{Shown, Sightings},
+};
 use crate::{
     grant::ClusterId,
     server::{
@@ -22,17 +23,9 @@ use crate::{
 /// Lets calls in, or says why not.
 pub(in crate::server::raft) struct Gate {
     local: Arc<Local>,
-    roster: Arc<RwLock<Arc<Roster>>>,
+    roster: watch::Receiver<Arc<Roster>>,
     fate: Fate,
-    /// The highest boot, and the highest term shown in it, of each data directory that called. In
-    /// memory only: a best effort against stale copies, which a restart of this node forgets.
-    seen: Mutex<BTreeMap<InstanceId, Seen>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    boot: u64,
-    term: u64,
+    seen: Mutex<Sightings>,
 }
 
 /// What kind of call knocks.
@@ -52,9 +45,8 @@ pub(in crate::server::raft) enum Refusal {
     #[error("the call's envelope is missing or not whole")]
     NoEnvelope,
     #[error(
-        "this is node {node} with data directory {instance}, but the call is for node \
-         {meant_node} with {meant_instance}: either an address is wrong, or the data directory was \
-         wiped or exchanged. {}",
+        "this is node {node} with data directory {instance}, but the call is for node {meant_node} with \
+         {meant_instance}: either an address is wrong, or the data directory was wiped or exchanged. {}",
         Replacement(*.meant_node)
     )]
     NotMe {
@@ -64,9 +56,8 @@ pub(in crate::server::raft) enum Refusal {
         meant_instance: InstanceId,
     },
     #[error(
-        "this node belongs to cluster {ours}, the caller to cluster {theirs}: check the peer \
-         addresses of both; a node joins another cluster only with an empty data directory and a new \
-         node id"
+        "this node belongs to cluster {ours}, the caller to cluster {theirs}: check the peer addresses of \
+         both; a node joins another cluster only with an empty data directory and a new node id"
     )]
     ForeignCluster { ours: ClusterId, theirs: ClusterId },
     #[error(
@@ -84,16 +75,14 @@ pub(in crate::server::raft) enum Refusal {
     )]
     Removed { node: u64 },
     #[error(
-        "node {node} was seen here with boot {seen_boot} in term {seen_term}, and now shows boot \
-         {boot} in term {term}: its data directory is a stale copy and must not vote again. {}",
-        Replacement(*.node)
+        "node {node} was seen here with boot {} in term {}, and now shows boot {} in term {}: its data \
+         directory is a stale copy and must not vote again. {}",
+        .seen.boot, .seen.term, .shown.boot, .shown.term, Replacement(*.node)
     )]
     Stale {
         node: u64,
-        boot: u64,
-        term: u64,
-        seen_boot: u64,
-        seen_term: u64,
+        shown: Shown,
+        seen: Shown,
     },
     #[error("this node cannot be bound to the caller's cluster: {0}")]
     Unbound(String),
@@ -131,7 +120,7 @@ impl From<Refusal> for Status {
 impl Gate {
     pub(in crate::server::raft) fn new(
         local: Arc<Local>,
-        roster: Arc<RwLock<Arc<Roster>>>,
+        roster: watch::Receiver<Arc<Roster>>,
         fate: Fate,
     ) -> Self {
         Self {
@@ -152,14 +141,7 @@ impl Gate {
         self.meant_for_me(&envelope)?;
         self.same_cluster(&envelope).await?;
         self.sender_is_known_as(&envelope, call)?;
-        self.sender_is_not_stale(
-            envelope.sender_id,
-            envelope.sender_instance,
-            Seen {
-                boot: envelope.boot,
-                term: envelope.term,
-            },
-        )?;
+        self.not_stale(envelope.sender_id, envelope.sender_instance, envelope.shown)?;
         Ok(envelope.sender_id)
     }
 
@@ -218,52 +200,26 @@ impl Gate {
 
     /// What the membership that was applied here says about a node.
     pub(super) fn standing(&self, id: u64, instance: InstanceId) -> Standing {
-        let roster = self.roster.read().unwrap_or_else(PoisonError::into_inner);
-        roster.standing(id, instance)
+        self.roster.borrow().standing(id, instance)
     }
 
     /// Whether this node knows its members.
     pub(super) fn has_members(&self) -> bool {
-        let roster = self.roster.read().unwrap_or_else(PoisonError::into_inner);
-        !roster.members.is_empty()
+        !self.roster.borrow().members.is_empty()
     }
 
-    /// Within one boot, calls may overtake each other, so only a new boot must show the old term.
-    pub(super) fn sender_is_not_stale_now(
+    /// Whether a data directory that shows this boot and term may be what it was when it was last seen.
+    pub(super) fn not_stale(
         &self,
         node: u64,
         instance: InstanceId,
-        boot: u64,
-        term: u64,
+        shown: Shown,
     ) -> Result<(), Refusal> {
-        self.sender_is_not_stale(node, instance, Seen { boot, term })
-    }
-
-    fn sender_is_not_stale(
-        &self,
-        node: u64,
-        instance: InstanceId,
-        shown: Seen,
-    ) -> Result<(), Refusal> {
-        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(seen) = all.get_mut(&instance) else {
-            all.insert(instance, shown);
-            return Ok(());
-        };
-        if shown.boot < seen.boot || (shown.boot > seen.boot && shown.term < seen.term) {
-            return Err(Refusal::Stale {
-                node,
-                boot: shown.boot,
-                term: shown.term,
-                seen_boot: seen.boot,
-                seen_term: seen.term,
-            });
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.look(instance, shown) {
+            None => Ok(()),
+            Some(seen) => Err(Refusal::Stale { node, shown, seen }),
         }
-        *seen = Seen {
-            boot: shown.boot,
-            term: seen.term.max(shown.term),
-        };
-        Ok(())
     }
 }
 
@@ -272,8 +228,7 @@ struct Envelope {
     cluster: ClusterId,
     sender_id: u64,
     sender_instance: InstanceId,
-    boot: u64,
-    term: u64,
+    shown: Shown,
     receiver_id: u64,
     receiver_instance: InstanceId,
 }
@@ -285,8 +240,10 @@ impl Envelope {
             cluster: cluster_id(&envelope.cluster_id)?,
             sender_id: envelope.sender_id,
             sender_instance: InstanceId(bytes16(&envelope.sender_instance)?),
-            boot: envelope.sender_boot,
-            term: envelope.sender_term,
+            shown: Shown {
+                boot: envelope.sender_boot,
+                term: envelope.sender_term,
+            },
             receiver_id: envelope.receiver_id,
             receiver_instance: InstanceId(bytes16(&envelope.receiver_instance)?),
         })

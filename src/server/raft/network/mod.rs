@@ -14,6 +14,7 @@ mod gate;
 mod links;
 mod local;
 mod service;
+mod sightings;
 mod snapshot;
 
 pub(super) use client::Dialer;

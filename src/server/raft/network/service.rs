@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     Gate, Local, convert,
     gate::{Call, bytes16, cluster_id},
+    sightings::Shown,
     snapshot,
 };
 use crate::{
@@ -240,13 +241,12 @@ impl PeerService {
         if ours.is_none() || !self.gate.has_members() || (theirs.is_some() && theirs != ours) {
             return Ok(wire::Standing::Unspecified);
         }
-        let (id, boot, term) = (caller.node_id, caller.boot, caller.term);
-        if theirs.is_some()
-            && self
-                .gate
-                .sender_is_not_stale_now(id, instance, boot, term)
-                .is_err()
-        {
+        let id = caller.node_id;
+        let shown = Shown {
+            boot: caller.boot,
+            term: caller.term,
+        };
+        if theirs.is_some() && self.gate.not_stale(id, instance, shown).is_err() {
             return Ok(wire::Standing::Stale);
         }
         Ok(match self.gate.standing(id, instance) {
