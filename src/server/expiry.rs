@@ -43,6 +43,10 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Ends leases for as long as this node runs; only while it leads is there anything to do.
 pub async fn run(raft: RaftNode, metrics: Arc<Metrics>) {
     let mut leadership = raft.leadership();
+    // Seen at 0 until the first one, which is a rise then.
+    for outcome in ["expired", "void"] {
+        metrics.expiries(outcome);
+    }
     while leads(&mut leadership).await {
         Office::new(&raft, &metrics).hold(&mut leadership).await;
     }

@@ -210,6 +210,10 @@ impl Counted {
             ended: count("ended"),
             unknown: count("unknown"),
         };
+        // Counted by name as they happen, and seen at 0 until then, so that a first one is a rise.
+        for reason in Reason::all() {
+            metrics.failures(reason.name());
+        }
         Counted {
             calls: METHODS.map(|name| (name, metrics.call(name))).to_vec(),
             held: metrics.refusals("held"),

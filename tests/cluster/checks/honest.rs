@@ -55,8 +55,8 @@ fn refused_and_granted(evidence: &Evidence) -> Vec<String> {
         })
         .map(|op| {
             format!(
-                "{} was told {:?}, and was granted: {:?}",
-                op.resource, op.outcome, op.call
+                "client {} was told {:?} about {}, and was granted: {:?}",
+                op.client, op.outcome, op.resource, op.call
             )
         })
         .collect()
@@ -125,7 +125,7 @@ mod tests {
     fn fires_on_a_refused_release_that_was_applied() {
         let story = Story::default()
             .release("r", 1, 0, 10, refused())
-            .logged_end("released", 1, 0);
+            .logged_release(1);
         assert!(matches!(check(&story.evidence()), Verdict::Broken(_)));
     }
 
@@ -139,7 +139,7 @@ mod tests {
             .renew("r", 2, 20, 0, unknown())
             .logged_renewal(2)
             .release("r", 2, 30, 0, unknown())
-            .logged_end("released", 2, 1);
+            .logged_release(2);
         assert_eq!(check(&story.evidence()), Verdict::Holds(1));
     }
 }

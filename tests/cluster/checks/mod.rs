@@ -20,8 +20,11 @@ use std::{collections::HashMap, fmt, time::Duration};
 
 use crate::history::{Call, Moment, Operation, applied::AppliedLog, audit::NodeAudit};
 
+/// Looks at all there is, and says what it found.
+pub(crate) type Check = fn(&Evidence) -> Verdict;
+
 /// Every check by the name that it prints.
-pub(crate) const CHECKS: [(&str, fn(&Evidence) -> Verdict); 8] = [
+pub(crate) const CHECKS: [(&str, Check); 8] = [
     ("TOKEN-RT", token_rt::check),
     ("TOKEN-UNIQ", token_uniq::check),
     ("MUTEX-LEASE", mutex_lease::check),

@@ -11,7 +11,7 @@
 //! same holder, the earliest return must not lie before the grant's end. A stack of the returns seen
 //! from the right answers that with one binary search.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Evidence, Grant, Verdict};
 use crate::history::{Call, Moment, Outcome, applied::LoggedExpiry};
@@ -19,7 +19,7 @@ use crate::history::{Call, Moment, Outcome, applied::LoggedExpiry};
 pub(super) fn check(evidence: &Evidence) -> Verdict {
     let renewed = renewed_until(evidence);
     let given_up = earliest_end(evidence);
-    let mut by_resource: HashMap<&str, Vec<&Grant>> = HashMap::new();
+    let mut by_resource: BTreeMap<&str, Vec<&Grant>> = BTreeMap::new();
     for grant in &evidence.grants {
         by_resource.entry(&grant.resource).or_default().push(grant);
     }
@@ -120,7 +120,7 @@ fn blind_expiries(evidence: &Evidence) -> impl Iterator<Item = String> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checks::story::Story, history::Granted};
+    use crate::{checks::story::Story, dice::Dice, history::Granted};
 
     fn broken(story: Story) -> bool {
         matches!(check(&story.evidence()), Verdict::Broken(_))
@@ -161,7 +161,7 @@ mod tests {
         let story = Story::default()
             .logged_grant("r", "a", 0, 70)
             .logged_renewal(70);
-        assert!(broken(story.logged_end("expired", 70, 0)));
+        assert!(broken(story.logged_expiry(70, 0)));
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
             .release("r", 71, 1_100, 0, Outcome::Unknown("lost".into()))
             .grant("r", "c", 1_101, 1_105, 72)
             .logged_renewal(72)
-            .logged_end("expired", 72, 1);
+            .logged_expiry(72, 1);
         assert_eq!(check(&story.evidence()), Verdict::Holds(4));
     }
 
@@ -197,5 +197,57 @@ mod tests {
             .acquire("r", "a", 0, 900, Outcome::Granted(replayed))
             .grant("r", "b", 910, 950, 71);
         assert_eq!(check(&story.evidence()), Verdict::Holds(2));
+    }
+
+    /// The definition, pair by pair.
+    fn plainly_broken(grants: &[&Grant], until: impl Fn(&Grant) -> Option<Moment>) -> usize {
+        let broken = |at: &usize| {
+            let grant = grants[*at];
+            let later = grants[at + 1..]
+                .iter()
+                .take_while(|next| next.holder != grant.holder);
+            let earliest = later.filter_map(|next| next.returned).min();
+            earliest
+                .zip(until(grant))
+                .is_some_and(|(returned, end)| returned < end)
+        };
+        (0..grants.len()).filter(broken).count()
+    }
+
+    #[test]
+    fn agrees_with_the_plain_definition_on_random_histories() {
+        let (mut dice, mut broken) = (Dice::new(1), 0);
+        for _ in 0..2_000 {
+            let grants: Vec<Grant> = (1..=dice.below(9))
+                .map(|token| random(&mut dice, token))
+                .collect();
+            let grants: Vec<&Grant> = grants.iter().collect();
+            let until = |grant: &Grant| {
+                grant
+                    .sent
+                    .zip(grant.relied_on)
+                    .map(|(sent, ttl)| sent + ttl)
+            };
+            let found = overlaps(&grants, until).len();
+            assert_eq!(found, plainly_broken(&grants, until), "{grants:?}");
+            broken += found;
+        }
+        assert!(
+            broken > 1_000,
+            "the histories are worth something: {broken}"
+        );
+    }
+
+    fn random(dice: &mut Dice, token: u64) -> Grant {
+        let sent = dice.millis(0, 100);
+        Grant {
+            token,
+            resource: "r".into(),
+            holder: format!("h{}", dice.below(4)),
+            request_id: token.to_string(),
+            sent: Some(sent),
+            returned: dice.percent(80).then(|| sent + dice.millis(1, 20)),
+            relied_on: dice.percent(80).then(|| dice.millis(1, 40)),
+        }
     }
 }

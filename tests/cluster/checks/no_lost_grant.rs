@@ -84,14 +84,12 @@ impl<'a> Known<'a> {
             .collect();
         let (mut skipped, mut reached) = (Vec::new(), 0);
         for line in &audit.lines {
-            if line.kind == Kind::Snapshot && line.index > reached {
+            // A process that died between the snapshot and its line begins its next life there.
+            let jumps = matches!(line.kind, Kind::Snapshot | Kind::Start);
+            if jumps && line.index > reached {
                 skipped.push((reached + 1, line.index));
             }
-            reached = if line.kind == Kind::Start {
-                line.index.max(reached)
-            } else {
-                reached.max(line.index)
-            };
+            reached = reached.max(line.index);
         }
         Self { grants, skipped }
     }

@@ -133,14 +133,21 @@ impl Story {
     /// The entry of a renewal of one grant that took effect.
     pub(crate) fn logged_renewal(self, token: u64) -> Self {
         self.logged(&format!(
-            r#","command":{{"op":"renew","tokens":["{token}"]}},"outcome":{{"each":["renewed"]}}"#
+            r#","events":[{{"event":"renewed","token":"{token}"}}]"#
         ))
     }
 
-    /// The entry that ended a grant: `released` or `expired`.
-    pub(crate) fn logged_end(self, how: &str, token: u64, renewals: u64) -> Self {
+    /// The entry of a release that took effect.
+    pub(crate) fn logged_release(self, token: u64) -> Self {
         self.logged(&format!(
-            r#","events":[{{"event":"{how}","token":"{token}","renewals":{renewals}}}]"#
+            r#","events":[{{"event":"released","token":"{token}"}}]"#
+        ))
+    }
+
+    /// The entry of an expiry that was computed for so many renewals and took effect.
+    pub(crate) fn logged_expiry(self, token: u64, renewals: u64) -> Self {
+        self.logged(&format!(
+            r#","command":{{"leases":[{{"token":"{token}","renewals":{renewals}}}]}},"events":[{{"event":"expired","token":"{token}"}}]"#
         ))
     }
 

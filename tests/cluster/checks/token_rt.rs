@@ -6,13 +6,13 @@
 //! are concurrent, so sends go first. Grants that only the applied log tells of take part as the
 //! later one of a pair: their send is known, their return is not.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::{Evidence, Grant, Verdict};
 use crate::history::Moment;
 
 pub(super) fn check(evidence: &Evidence) -> Verdict {
-    let mut by_resource: HashMap<&str, Vec<&Grant>> = HashMap::new();
+    let mut by_resource: BTreeMap<&str, Vec<&Grant>> = BTreeMap::new();
     for grant in &evidence.grants {
         by_resource.entry(&grant.resource).or_default().push(grant);
     }
@@ -59,7 +59,7 @@ fn sweep(over: &str, grants: &[&Grant]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checks::story::Story, history::Outcome};
+    use crate::{checks::story::Story, dice::Dice, history::Outcome};
 
     #[test]
     fn fires_on_a_lower_token_asked_for_later_on_another_resource() {
@@ -94,5 +94,44 @@ mod tests {
             .grant("r2", "b", 10, 20, 60)
             .grant("r1", "c", 21, 30, 71);
         assert_eq!(check(&story.evidence()), Verdict::Holds(3));
+    }
+
+    #[test]
+    fn agrees_with_the_plain_definition_on_random_histories() {
+        let (mut dice, mut broken) = (Dice::new(1), 0);
+        for _ in 0..2_000 {
+            let grants: Vec<Grant> = (0..dice.below(9)).map(|_| random(&mut dice)).collect();
+            let grants: Vec<&Grant> = grants.iter().collect();
+            let before = |one: &Grant, other: &Grant| {
+                one.returned.zip(other.sent).is_some_and(|(r, s)| r < s)
+            };
+            let wrong = |later: &&&Grant| {
+                grants
+                    .iter()
+                    .any(|one| before(one, later) && one.token >= later.token)
+            };
+            let plain = grants.iter().filter(wrong).count();
+            assert_eq!(sweep("r", &grants).len(), plain, "{grants:?}");
+            broken += plain;
+        }
+        assert!(
+            broken > 1_000,
+            "the histories are worth something: {broken}"
+        );
+    }
+
+    fn random(dice: &mut Dice) -> Grant {
+        let sent = dice.percent(90).then(|| dice.millis(0, 60));
+        Grant {
+            token: 1 + dice.below(12),
+            resource: "r".into(),
+            holder: "h".into(),
+            request_id: "i".into(),
+            sent,
+            returned: sent
+                .filter(|_| dice.percent(80))
+                .map(|sent| sent + dice.millis(1, 20)),
+            relied_on: None,
+        }
     }
 }

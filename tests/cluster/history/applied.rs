@@ -37,6 +37,8 @@ pub(crate) struct AppliedLog {
     pub(crate) renewals: HashMap<u64, u64>,
     /// By token: how many releases took effect.
     pub(crate) releases: HashMap<u64, u64>,
+    /// How many grants ended because their holder was granted the resource again.
+    pub(crate) superseded: u64,
     pub(crate) entries: usize,
     /// Indexes that no node wrote down (all of them skipped it with a snapshot): what happened there
     /// cannot be judged, and the verdicts must say so.
@@ -57,19 +59,9 @@ impl AppliedLog {
             log.holes.extend(log.last_index + 1..index);
             log.last_index = index;
             log.entries += 1;
-            log.count_renewals(line);
             log.take_events(line);
         }
         log
-    }
-
-    fn count_renewals(&mut self, line: &Line) {
-        if line.command.op == "renew" {
-            let each = line.command.tokens.iter().zip(&line.outcome.each);
-            for (token, _) in each.filter(|(_, how)| *how == "renewed") {
-                *self.renewals.entry(token.parse().unwrap_or(0)).or_default() += 1;
-            }
-        }
     }
 
     fn take_events(&mut self, line: &Line) {
@@ -83,11 +75,13 @@ impl AppliedLog {
                     holder: event.holder.clone(),
                     request_id: event.request_id.clone(),
                 }),
+                "renewed" => *self.renewals.entry(token).or_default() += 1,
+                "superseded" => self.superseded += 1,
                 "released" => *self.releases.entry(token).or_default() += 1,
                 "expired" => self.expiries.push(LoggedExpiry {
                     token,
                     index: line.index,
-                    renewals_seen: event.renewals,
+                    renewals_seen: line.command.renewals_of(token),
                     renewals_applied: self.renewals.get(&token).copied().unwrap_or(0),
                 }),
                 _ => {}

@@ -29,8 +29,6 @@ pub(crate) struct Line {
     #[serde(default)]
     pub(crate) command: Command,
     #[serde(default)]
-    pub(crate) outcome: Applied,
-    #[serde(default)]
     pub(crate) events: Vec<Event>,
 }
 
@@ -48,17 +46,16 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Command {
-    pub(crate) op: String,
-    /// Of a renewal: many to an entry.
+    /// Of an expiry: what the leader asked to end, and on which knowledge.
     #[serde(default)]
-    pub(crate) tokens: Vec<String>,
+    leases: Vec<DueLease>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Applied {
-    /// Of a renewal: how each came out, in the order of the command's tokens.
-    #[serde(default)]
-    pub(crate) each: Vec<String>,
+#[derive(Clone, Debug, Deserialize)]
+struct DueLease {
+    token: String,
+    /// The number of renewals that the deadline was computed for.
+    renewals: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -69,8 +66,6 @@ pub(crate) struct Event {
     pub(crate) holder: String,
     pub(crate) token: String,
     pub(crate) request_id: String,
-    /// Of an expiry: the number of renewals that the deadline was computed for.
-    pub(crate) renewals: u64,
 }
 
 impl NodeAudit {
@@ -95,6 +90,18 @@ impl NodeAudit {
     }
 }
 
+impl Command {
+    /// The number of renewals that an expiry of this token was computed for; 0 if it names none,
+    /// which any renewal contradicts.
+    pub(crate) fn renewals_of(&self, token: u64) -> u64 {
+        let due = self
+            .leases
+            .iter()
+            .find(|due| due.token == token.to_string());
+        due.map_or(0, |due| due.renewals)
+    }
+}
+
 impl Event {
     /// The token as a number; 0, which no grant carries, for events without one.
     pub(crate) fn token(&self) -> u64 {
@@ -109,10 +116,11 @@ fn reads_what_a_node_writes_and_skips_a_torn_line() {
 {"v":1,"kind":"blank","term":1,"index":1,"hash":"00"}
 {"v":1,"kind":"entry","term":1,"index":2,"hash":"a1","command":{"op":"acquire","resource":"r","holder":"h","ttl_ms":900,"request_id":"07","attempt":1,"wait_ms":0},"outcome":{"result":"granted"},"events":[{"event":"granted","resource":"r","holder":"h","token":"65538","ttl_ms":900,"request_id":"07","after_wait":false}]}
 {"v":1,"kind":"entry","term":1,"ind
-{"v":1,"kind":"entry","term":1,"index":3,"hash":"a2","command":{"op":"renew","tokens":["65538"]},"outcome":{"result":"renewed","each":["renewed"]},"events":[]}
+{"v":1,"kind":"entry","term":1,"index":3,"hash":"a2","command":{"op":"expire","leases":[{"token":"65538","renewals":2}]},"outcome":{"result":"expire"},"events":[{"event":"expired","resource":"r","holder":"h","token":"65538","renewals":3}]}
 "#;
     let audit = NodeAudit::parse(1, text);
     assert_eq!((audit.lines.len(), audit.torn), (4, 1));
     assert_eq!(audit.lines[2].events[0].token(), 65_538);
-    assert_eq!(audit.lines[3].outcome.each, ["renewed"]);
+    assert_eq!(audit.lines[3].command.renewals_of(65_538), 2);
+    assert_eq!(audit.lines[3].command.renewals_of(65_539), 0);
 }

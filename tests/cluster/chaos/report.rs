@@ -1,0 +1,117 @@
+//! What a run prints: how much happened, and how long nobody was granted anything after each fault.
+
+use std::time::Duration;
+
+use super::{nemesis::Done, schedule::What};
+use crate::{
+    checks::Evidence,
+    history::{Call, Moment, Outcome, audit::Kind},
+};
+
+/// Counts of a run, printed and held against what must happen.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) grants: u64,
+    pub(crate) refused: u64,
+    pub(crate) renewals: u64,
+    pub(crate) unknown: u64,
+    pub(crate) expiries: u64,
+    pub(crate) superseded: u64,
+    /// Terms in which something was applied.
+    pub(crate) terms: u64,
+    pub(crate) snapshots_installed: u64,
+    /// Restarts that began from a snapshot.
+    pub(crate) snapshots_loaded: u64,
+}
+
+impl Counts {
+    pub(crate) fn of(evidence: &Evidence) -> Self {
+        let operations = |wanted: fn(&Outcome) -> bool| {
+            evidence
+                .operations
+                .iter()
+                .filter(|op| wanted(&op.outcome))
+                .count() as u64
+        };
+        let lines = || evidence.audits.iter().flat_map(|audit| &audit.lines);
+        let terms: std::collections::BTreeSet<u64> = lines()
+            .filter(|line| line.kind != Kind::Start)
+            .map(|line| line.term)
+            .collect();
+        Self {
+            grants: operations(|outcome| matches!(outcome, Outcome::Granted(_))),
+            refused: operations(|outcome| matches!(outcome, Outcome::Refused(_))),
+            renewals: operations(|outcome| matches!(outcome, Outcome::Renewed)),
+            unknown: operations(|outcome| matches!(outcome, Outcome::Unknown(_))),
+            expiries: evidence.applied.expiries.len() as u64,
+            superseded: evidence.applied.superseded,
+            terms: terms.len() as u64,
+            snapshots_installed: lines().filter(|line| line.kind == Kind::Snapshot).count() as u64,
+            snapshots_loaded: lines()
+                .filter(|l| l.kind == Kind::Start && l.index > 0)
+                .count() as u64,
+        }
+    }
+}
+
+/// For each fault, the longest time between two grants that touches it.
+pub(crate) fn without_grants(evidence: &Evidence, faults: &[Done]) -> Vec<(Done, Duration)> {
+    let mut returns: Vec<Moment> = evidence
+        .operations
+        .iter()
+        .filter(|op| matches!(op.call, Call::Acquire { .. }) && op.granted().is_some())
+        .filter_map(|op| op.returned)
+        .collect();
+    returns.sort_unstable();
+    let ends = faults
+        .iter()
+        .skip(1)
+        .map(|next| next.began)
+        .chain([Moment::MAX]);
+    let longest = |fault: &Done, end: Moment| {
+        let touched = returns
+            .windows(2)
+            .filter(|pair| pair[1] > fault.began && pair[0] < end);
+        touched
+            .map(|pair| pair[1] - pair[0].max(fault.began))
+            .max()
+            .unwrap_or_default()
+    };
+    faults
+        .iter()
+        .zip(ends)
+        .map(|(fault, end)| (*fault, longest(fault, end)))
+        .collect()
+}
+
+/// Prints a run.
+pub(crate) fn print(evidence: &Evidence, counts: &Counts, faults: &[Done]) {
+    println!("operations     {}", evidence.operations.len());
+    println!("faults         {}", faults.len());
+    println!("grants         {}", counts.grants);
+    println!("entries        {}", evidence.applied.entries);
+    println!("open calls     {}", counts.unknown);
+    println!("{counts:?}");
+    let gaps = without_grants(evidence, faults);
+    println!("time without grants after each fault:");
+    for (done, gap) in &gaps {
+        let (began, healed) = (done.began.as_secs_f64(), done.healed.as_secs_f64());
+        println!(
+            "  {began:7.2} s to {healed:7.2} s  {:6} ms  {}",
+            gap.as_millis(),
+            done.fault
+        );
+    }
+    let mut leader_kills: Vec<Duration> = gaps
+        .iter()
+        .filter(|(done, _)| done.fault.what == What::KillLeader)
+        .map(|(_, gap)| *gap)
+        .collect();
+    leader_kills.sort_unstable();
+    if let Some(median) = leader_kills.get(leader_kills.len() / 2) {
+        println!(
+            "median after kill -9 of the leader: {} ms",
+            median.as_millis()
+        );
+    }
+}
