@@ -136,7 +136,7 @@ fn explain(error: &Error, next: &str) -> Failure {
     match error.kind() {
         _ if error.can_have_had_effect() => failure.hint(next),
         ErrorKind::Unavailable => failure
-            .hint("Nothing happened, so it is safe to try again. Is the cluster running, and are these its nodes?")
+            .hint("It is safe to try again. Is the cluster running, and are these its nodes?")
             .hint("`fencepost dev` starts one here; --endpoints or FENCEPOST_ENDPOINTS names another."),
         ErrorKind::Exhausted => failure.hint("Nothing happened. Try again in a while."),
         ErrorKind::ClusterMismatch(_) => {

@@ -27,12 +27,14 @@ pub(crate) fn human(duration: Duration) -> String {
     human_ms(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Milliseconds for people: `12.3s`, `850ms`, `2m 5s`.
+/// Milliseconds for people: `850ms`, `2.3s`, `30s`, `2m 5s`.
 pub(crate) fn human_ms(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms}ms"),
-        1_000..60_000 if ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),
-        1_000..60_000 => format!("{}.{}s", ms / 1_000, ms % 1_000 / 100),
+        1_000..10_000 if !ms.is_multiple_of(1_000) => {
+            format!("{}.{}s", ms / 1_000, ms % 1_000 / 100)
+        }
+        1_000..60_000 => format!("{}s", ms / 1_000),
         _ => humantime::format_duration(Duration::from_secs(ms / 1_000)).to_string(),
     }
 }
@@ -62,7 +64,8 @@ mod tests {
     fn milliseconds_are_readable() {
         assert_eq!(human_ms(850), "850ms");
         assert_eq!(human_ms(30_000), "30s");
-        assert_eq!(human_ms(12_345), "12.3s");
+        assert_eq!(human_ms(2_345), "2.3s");
+        assert_eq!(human_ms(12_345), "12s");
         assert_eq!(human_ms(125_000), "2m 5s");
     }
 }

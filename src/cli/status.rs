@@ -33,6 +33,12 @@ fn human(status: &NodeStatus) -> String {
         ),
         None => "without a leader: an election is under way, or too few nodes are up".to_owned(),
     };
+    if status.members.is_empty() {
+        return format!(
+            "Cluster {} of issuer {} is forming: its nodes have not all found each other yet.",
+            status.cluster_id, status.issuer
+        );
+    }
     let learners = match learners {
         0 => String::new(),
         count => format!(" and {count} learning"),

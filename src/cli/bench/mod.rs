@@ -12,6 +12,7 @@ use super::caller::{self, Caller};
 use super::exit::{self, Failure, UNAVAILABLE};
 use super::{connection, duration};
 use clap::ValueEnum;
+use fencepost::client::BootInstant;
 use fencepost::grant::Ttl;
 use record::Record;
 use std::io::{self, Write};
@@ -143,29 +144,25 @@ async fn watch(
         tokio::select! {
             joined = workers.join_next() => if joined.is_none() { return Ok(()) },
             interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
-            _ = second.tick() => {}
+            _ = second.tick() => last = progress(caller.client.now(), window, record, last),
         }
-        let now = caller.client.now();
-        let phase = if now < window.begin {
-            "warming up"
-        } else {
-            "measuring"
-        };
-        let left = if now < window.begin {
-            window.begin.since(now)
-        } else {
-            window.end.since(now)
-        };
-        let record = record.lock().unwrap_or_else(PoisonError::into_inner);
-        let (count, failed) = (record.completed, record.failed());
-        drop(record);
-        // Nobody may be there to read progress, which is no reason to stop measuring.
-        let _ = writeln!(
-            io::stderr().lock(),
-            "{phase}, {} s left: {}/s, {failed} failed",
-            left.as_secs(),
-            count.saturating_sub(last)
-        );
-        last = count;
     }
+}
+
+/// Writes one line of progress, and returns how many operations had succeeded by then.
+fn progress(now: BootInstant, window: load::Window, record: &Mutex<Record>, last: u64) -> u64 {
+    let record = record.lock().unwrap_or_else(PoisonError::into_inner);
+    let (count, failed) = (record.completed, record.failed());
+    drop(record);
+    let (phase, end) = match now < window.begin {
+        true => ("warming up", window.begin),
+        false => ("measuring", window.end),
+    };
+    let (left, rate) = (end.since(now).as_secs(), count.saturating_sub(last));
+    // Nobody may be there to read progress, which is no reason to stop measuring.
+    let _ = writeln!(
+        io::stderr().lock(),
+        "{phase}, {left} s left: {rate}/s, {failed} failed"
+    );
+    count
 }
