@@ -4,7 +4,7 @@ use super::acquire::millis;
 use super::caller::Caller;
 use super::duration;
 use super::exit;
-use fencepost::client::{Member, NodeStatus};
+use fencepost::client::{Member, NodeStatus, Role};
 use serde::Serialize;
 
 /// Arguments of `fencepost status`.
@@ -33,7 +33,7 @@ fn human(status: &NodeStatus) -> String {
         ),
         None => "without a leader: an election is under way, or too few nodes are up".to_owned(),
     };
-    if status.members.is_empty() {
+    if status.role == Role::Forming {
         return format!(
             "Cluster {} of issuer {} is forming: its nodes have not all found each other yet.",
             status.cluster_id, status.issuer

@@ -7,14 +7,18 @@
 
 #[path = "../client/fake.rs"]
 mod fake;
+#[path = "../server/ports.rs"]
+mod ports;
 
 mod answers;
+mod cluster;
 mod demo;
 mod dev;
 mod failures;
 mod help;
 mod membership;
 mod pages;
+mod real;
 mod running;
 mod samples;
 mod unknown_outcome;
