@@ -61,6 +61,11 @@ impl Failure {
         Self::silent(self.code)
     }
 
+    /// Whether nothing is left to be told.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.message.is_empty()
+    }
+
     /// Adds a line that says what to do next.
     pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hints.push(hint.to_string());
@@ -98,7 +103,7 @@ pub(crate) fn report(outcome: Outcome) -> ExitCode {
     };
     let mut stderr = io::stderr().lock();
     // A closed standard error leaves the code as the only messenger.
-    if !failure.message.is_empty() {
+    if !failure.is_silent() {
         let _ = writeln!(stderr, "fencepost: {}", failure.message);
     }
     for hint in &failure.hints {

@@ -64,6 +64,21 @@ fn an_interrupted_story_takes_everything_down() {
 }
 
 #[test]
+fn a_reader_who_goes_away_ends_the_story_without_a_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = fencepost(&["demo"]);
+    command.env("TMPDIR", directory.path());
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(141));
+    assert!(is_empty(directory.path()), "files are left");
+    assert_eq!(processes_naming(directory.path()), [""; 0]);
+}
+
+#[test]
 fn no_process_outlives_a_story_that_was_killed() {
     let directory = tempfile::tempdir().unwrap();
     let mut demo = demo(directory.path());

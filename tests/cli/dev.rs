@@ -76,6 +76,33 @@ async fn it_stops_cleanly_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn what_it_tells_one_to_try_works_as_it_stands() {
+    let (directory, port) = (tempfile::tempdir().unwrap(), port(4));
+    let mut dev = dev(directory.path(), &["--port", &port.to_string()]);
+    dev.wait_for(UP);
+    let printed = dev.printed();
+    let export = printed
+        .lines()
+        .find(|line| line.contains("export FENCEPOST_ENDPOINTS"));
+    let export = export.expect("these are not the usual ports");
+    let program = env!("CARGO_BIN_EXE_fencepost");
+    let tries = printed
+        .lines()
+        .filter(|line| line.trim_start().starts_with("./") || line.contains(program));
+    let tries: Vec<_> = tries.filter(|line| line.starts_with("  ")).collect();
+    assert_eq!(tries.len(), 5, "{printed}");
+    for line in tries {
+        let output = std::process::Command::new("sh")
+            .args(["-c", &format!("{export}\n{line}")])
+            .output()
+            .unwrap();
+        // The second one asks for what the first one has got.
+        let code = if line.contains("--holder you") { 3 } else { 0 };
+        assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_the_directory_is_refused_with_the_way_out() {
     let (directory, port) = (tempfile::tempdir().unwrap(), port(2));
     let text = port.to_string();

@@ -80,8 +80,8 @@ async fn perform(args: &Args) -> exit::Outcome {
     let mut stage = Stage::set().await?;
     let (told, keep) = tokio::select! {
         told = story::tell(&mut screen, &mut stage) => {
-            // What went wrong is to be looked at.
-            let failed = told.is_err();
+            // What went wrong is to be looked at; a reader who went away is nothing wrong.
+            let failed = told.as_ref().is_err_and(|failure| !failure.is_silent());
             (told, args.keep || failed)
         }
         code = stop.requested() => (Err(Failure::silent(code)), args.keep),
