@@ -119,6 +119,10 @@ impl Nodes {
         self.places[n].node.as_ref().unwrap()
     }
 
+    pub(crate) fn node_mut(&mut self, n: usize) -> &mut Node {
+        self.places[n].node.as_mut().unwrap()
+    }
+
     /// Stops a node as SIGTERM would.
     pub(crate) async fn stop(&mut self, n: usize) {
         self.places[n].node.take().unwrap().stop().await;

@@ -1,8 +1,14 @@
 //! What a node refuses to start on: each with the kind that decides its exit code, and a remedy.
 
-use fencepost::server::node::{EndKind, NodeError};
+use std::time::Duration;
 
-use crate::nodes::Nodes;
+use fencepost::{
+    server::node::{EndKind, NodeError},
+    wire::v1,
+};
+use tonic::Code;
+
+use crate::nodes::{Nodes, acquire, error_info, eventually, granted, value};
 
 fn refused(result: Result<(), NodeError>, kind: EndKind, words: &[&str]) {
     let error = result.unwrap_err();
@@ -61,5 +67,75 @@ async fn an_audit_log_that_cannot_be_written_is_refused() {
         nodes.run(0).await,
         EndKind::Configuration,
         &["audit log", &path],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peers_with_another_list_are_refused() {
+    let mut nodes = Nodes::prepare(3);
+    let peers = nodes.flag(1, "peers").to_owned();
+    let third = peers.split(',').next_back().unwrap();
+    let elsewhere = format!("3=127.0.0.1:{}", crate::ports::free());
+    nodes.set(1, "peers", &peers.replace(third, &elsewhere));
+    nodes.run(0).await.unwrap();
+    nodes.run(1).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), nodes.node_mut(0).ended()).await;
+    let error = ended.expect("it does not go on with two lists");
+    refused(Err(error), EndKind::Identity, &[third, &elsewhere]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_little_space_new_grants_are_refused_while_holders_go_on() {
+    let mut nodes = Nodes::start(1).await;
+    let token = value(
+        granted(&mut nodes.issuer(0), acquire("r", "a", 60_000))
+            .await
+            .token
+            .as_ref(),
+    );
+    nodes.stop(0).await;
+    // More than any disk of a test machine has free.
+    nodes.set(0, "free-space-floor", "1TiB");
+    nodes.run(0).await.unwrap();
+    nodes.leader().await;
+    let mut issuer = nodes.issuer(0);
+    let (code, reason) = eventually("the floor is noticed", || {
+        let mut issuer = issuer.clone();
+        async move {
+            let status = issuer.acquire(acquire("s", "a", 60_000)).await.err()?;
+            let (code, reason, metadata) = error_info(&status);
+            assert_eq!(metadata["effect"], "none");
+            Some((code, reason))
+        }
+    })
+    .await;
+    assert_eq!(
+        (code, reason.as_str()),
+        (Code::ResourceExhausted, "DISK_FULL")
+    );
+    let claim = v1::RenewItem {
+        resource: "r".to_owned(),
+        holder: "a".to_owned(),
+        token,
+        ttl_ms: 0,
+    };
+    let renewed = issuer
+        .renew(v1::RenewRequest { items: vec![claim] })
+        .await
+        .unwrap();
+    let outcome = renewed.into_inner().outcomes.remove(0).outcome;
+    assert!(
+        matches!(outcome, Some(v1::renew_outcome::Outcome::Renewed(_))),
+        "{outcome:?}"
+    );
+    let release = v1::ReleaseRequest {
+        resource: "r".to_owned(),
+        holder: "a".to_owned(),
+        token,
+    };
+    let released = issuer.release(release).await.unwrap().into_inner().outcome;
+    assert_eq!(
+        released,
+        Some(v1::release_response::Outcome::Released(v1::Released {}))
     );
 }

@@ -166,7 +166,7 @@ fn a_signal_ends_it_cleanly_and_a_busy_port_or_directory_has_its_own_code() {
     assert_eq!(process.announced["event"], "listening");
     assert_eq!(process.announced["client"], nodes.flag(0, "listen"));
     let output = with_flags(&nodes, 0).output().unwrap();
-    ends_with(&output, 15, &["listen", "another process has that port"]);
+    ends_with(&output, 15, &["--listen", "another process has that port"]);
     let mut other = Nodes::prepare(1);
     other.set(0, "data-dir", nodes.flag(0, "data-dir"));
     ends_with(&with_flags(&other, 0).output().unwrap(), 11, &["in use"]);

@@ -193,7 +193,7 @@ pub const SETTINGS: &[Setting] = &[
     value(
         "snapshot-entries",
         "COUNT",
-        Some("100000"),
+        Some("50000"),
         STORAGE,
         "A snapshot is taken, and the log before it dropped, after this many entries: 100 to \
          100000000.",
@@ -201,7 +201,7 @@ pub const SETTINGS: &[Setting] = &[
     value(
         "snapshot-bytes",
         "SIZE",
-        Some("64MiB"),
+        Some("16MiB"),
         STORAGE,
         "Or after this much log, whichever comes first: 1MiB to 4GiB.",
     ),

@@ -79,7 +79,7 @@ fn flags_win_over_the_environment_over_the_file_over_the_default() {
     );
     assert_eq!(
         line("snapshot_bytes"),
-        "snapshot_bytes = \"64MiB\" # default"
+        "snapshot_bytes = \"16MiB\" # default"
     );
     assert_eq!(line("# audit_log"), "# audit_log # not set");
 }

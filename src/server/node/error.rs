@@ -15,7 +15,7 @@ pub enum NodeError {
     #[error(transparent)]
     Config(#[from] ConfigErrors),
     /// A port is busy, or an address is not this machine's.
-    #[error("{setting} cannot listen on {address}: {source}; {}", remedy(.source, .setting))]
+    #[error("cannot listen on {address} (--{setting}): {source}; {}", remedy(.source, .setting))]
     Bind {
         /// Which setting.
         setting: &'static str,
