@@ -59,6 +59,12 @@ impl Rules {
         self
     }
 
+    /// What a token equal to the mark may do here.
+    #[must_use]
+    pub fn equal(&self) -> EqualTokens {
+        self.equal
+    }
+
     /// Why a sequencer is foreign to this guard whatever the mark is, if it is.
     #[must_use]
     pub fn foreign(&self, sequencer: &Sequencer) -> Option<Foreign> {
@@ -108,15 +114,6 @@ impl Rules {
         match self.equal {
             EqualTokens::MayWriteAgain => mark,
             EqualTokens::Once => TokenValue::new(mark.get() + 1).unwrap_or(mark),
-        }
-    }
-
-    /// The comparison `mark ? presented` under which SQL lets a write pass; the same rule as
-    /// [`Rules::passes`].
-    pub(super) fn sql_comparison(&self) -> &'static str {
-        match self.equal {
-            EqualTokens::MayWriteAgain => "<=",
-            EqualTokens::Once => "<",
         }
     }
 }

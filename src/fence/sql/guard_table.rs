@@ -9,7 +9,7 @@ use crate::{
     token::TokenValue,
 };
 
-use super::{SqlError, guarded_table::columns, identifier::Identifier};
+use super::{SqlError, comparison::comparison, guarded_table::columns, identifier::Identifier};
 
 /// Marks for any number of resources, in a table of their own beside the data that they protect.
 ///
@@ -166,12 +166,12 @@ impl GuardTable {
 
     fn raise_sql(&self) -> String {
         let table = &self.table;
-        let comparison = self.rules.sql_comparison();
+        let passes = comparison(&self.rules);
         format!(
             "INSERT INTO {table} (\"resource\", \"issuer\", \"token\") VALUES (?1, ?2, ?3) \
              ON CONFLICT (\"resource\") DO UPDATE SET \"token\" = excluded.\"token\" \
              WHERE {table}.\"issuer\" = excluded.\"issuer\" \
-             AND {table}.\"token\" {comparison} excluded.\"token\""
+             AND {table}.\"token\" {passes} excluded.\"token\""
         )
     }
 }

@@ -9,7 +9,7 @@ use sqlx::{
 
 use crate::{fence::Foreign, token::TokenValue};
 
-use super::{GuardedTable, SqlError, identifier::Identifier};
+use super::{GuardedTable, SqlError, comparison::comparison, identifier::Identifier};
 
 /// What became of a write to a row that carries its own mark.
 #[must_use = "only `Written` has had an effect"]
@@ -282,7 +282,7 @@ impl RowWrite<'_> {
             sql,
             "{} AND {table}.{token} {} ?{last}",
             self.key_matches(),
-            self.table.rules.sql_comparison()
+            comparison(&self.table.rules)
         );
         sql
     }
@@ -302,7 +302,7 @@ impl RowWrite<'_> {
             list(&mut (1..=self.token_parameter()).map(|n| format!("?{n}"))),
             list(&mut key.iter().map(ToString::to_string)),
             list(&mut updated.map(|column| format!("{column} = excluded.{column}"))),
-            self.table.rules.sql_comparison(),
+            comparison(&self.table.rules),
         )
     }
 

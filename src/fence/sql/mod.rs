@@ -32,6 +32,7 @@
 //! `BEGIN IMMEDIATE`: a transaction that has read cannot become a writer once another has committed
 //! (`SQLITE_BUSY_SNAPSHOT`), and fails, safely but needlessly.
 
+mod comparison;
 mod documents;
 mod error;
 mod guard_table;
