@@ -34,7 +34,7 @@
 //! let (resource, holder) = ("nightly-report".parse()?, "worker-7".parse()?);
 //! match client.acquire(&resource, &holder, Ttl::default()).await? {
 //!     AcquireOutcome::Granted(acquired) => println!("send {} along", acquired.token),
-//!     AcquireOutcome::Held(held) => println!("{} has it", held.holder),
+//!     AcquireOutcome::Held(held) => println!("{held}"),
 //!     AcquireOutcome::Ended(ended) => println!("had it, but it was {}", ended.how),
 //! }
 //! # Ok(())

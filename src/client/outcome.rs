@@ -5,6 +5,7 @@ use crate::grant::{EndedHow, Ttl};
 use crate::resource::{Holder, ResourceName};
 use crate::sequencer::Sequencer;
 use crate::token::Token;
+use std::fmt;
 use std::time::Duration;
 
 /// How an acquire came out.
@@ -76,6 +77,15 @@ pub struct Held {
     pub remaining: Duration,
     /// How many wait in line.
     pub queue: u32,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.holder {
+            Some(holder) => write!(f, "held by {holder} for about {:?} more", self.remaining),
+            None => f.write_str("held when this request was first sent, free by now"),
+        }
+    }
 }
 
 /// A grant that is no more.
