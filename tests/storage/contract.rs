@@ -312,6 +312,41 @@ fn a_newer_snapshot_replaces_the_one_before() {
         assert_eq!(recovered.snapshot.unwrap().number, 3);
         let content = store.read_snapshot().unwrap().unwrap().read_all().unwrap();
         assert_eq!(content, snapshot(id(1, 30), 70_030).pieces.concat());
+    }
+}
+
+/// A node that restarts builds a snapshot of its own while its leader sends a newer one.
+#[test]
+fn an_older_snapshot_never_replaces_a_newer_one() {
+    for disk in Disk::both() {
+        let (store, _) = disk.open();
+        store.appended(entries(1, 0..31)).unwrap();
+        store.saved(snapshot(id(1, 30), 70_000)).unwrap();
+        store.purged(id(1, 30)).unwrap();
+        store.saved(snapshot(id(1, 20), 50_000)).unwrap();
+        assert_eq!(store.snapshot().unwrap().last, Some(id(1, 30)));
+
+        // Both handed over before either is done, the newer one first.
+        let both = [snapshot(id(2, 50), 300_000), snapshot(id(1, 40), 300_000)].map(|snapshot| {
+            let (done, completed) = completion();
+            store.save_snapshot(snapshot, done);
+            completed
+        });
+        for completed in both {
+            completed.wait().unwrap();
+        }
+        drop(store);
+        let (store, recovered) = disk.open();
+        assert_eq!(recovered.snapshot.unwrap().last, Some(id(2, 50)));
+        let content = store.read_snapshot().unwrap().unwrap().read_all().unwrap();
+        assert_eq!(content, snapshot(id(2, 50), 300_000).pieces.concat());
+    }
+}
+
+#[test]
+fn a_snapshot_of_nothing_can_be_read_back() {
+    for disk in Disk::both() {
+        let (store, _) = disk.open();
         let empty = fencepost::server::store::NewSnapshot {
             last: None,
             meta: bytes::Bytes::new(),
@@ -320,15 +355,8 @@ fn a_newer_snapshot_replaces_the_one_before() {
         store.saved(empty).unwrap();
         drop(store);
         let (store, _) = disk.open();
-        assert!(
-            store
-                .read_snapshot()
-                .unwrap()
-                .unwrap()
-                .read_all()
-                .unwrap()
-                .is_empty()
-        );
+        let content = store.read_snapshot().unwrap().unwrap().read_all().unwrap();
+        assert!(content.is_empty());
     }
 }
 

@@ -61,6 +61,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Writes a snapshot in small slices between appends, then makes it the current one and
     /// removes the one before. `done` is called when it is durable and current.
+    ///
+    /// A snapshot that ends before the current one is not written, and counts as done: a node that
+    /// builds one while its leader sends a newer one hands both over, in either order, and the log
+    /// may be purged up to the newer one by then.
     fn save_snapshot(&self, snapshot: NewSnapshot, done: Completion);
 
     /// Opens the current snapshot for reading, piece by piece.

@@ -57,7 +57,12 @@ impl Contents {
                 self.window.purge(upto);
             }
             Write::Committed(committed) => self.window.committed = committed,
-            Write::Snapshot(snapshot) => self.snapshot = Some(snapshot),
+            Write::Snapshot(snapshot) => {
+                let current = self.snapshot.as_ref().map(|(current, _)| current.last);
+                if current <= Some(snapshot.0.last) {
+                    self.snapshot = Some(snapshot);
+                }
+            }
         }
         Ok(())
     }

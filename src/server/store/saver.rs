@@ -22,6 +22,8 @@ pub(super) struct Saver {
     current: Option<Manifest>,
     /// Numbers of snapshots to delete.
     old: VecDeque<u64>,
+    /// Who waited for a snapshot that a newer one made needless.
+    needless: Vec<Completion>,
     next_number: u64,
 }
 
@@ -112,6 +114,12 @@ impl Saver {
         let Some((snapshot, done)) = self.waiting.pop_front() else {
             return;
         };
+        // The log may be purged up to the current one already.
+        let current = self.current.and_then(|manifest| manifest.last);
+        if snapshot.last < current {
+            self.needless.push(done);
+            return;
+        }
         let content_bytes = snapshot.pieces.iter().map(|piece| piece.len() as u64).sum();
         let manifest = Manifest {
             number: self.next_number,
@@ -132,6 +140,11 @@ impl Saver {
             stage,
             done,
         });
+    }
+
+    /// Who waited for a snapshot that is older than the current one, which is durable.
+    pub(super) fn needless(&mut self) -> impl Iterator<Item = Completion> + '_ {
+        self.needless.drain(..)
     }
 
     /// Called after each flush: a manifest that was written before it is now the current one.
@@ -172,7 +185,8 @@ impl Saver {
     pub(super) fn abandon(&mut self) -> Vec<Completion> {
         let writing = self.writing.take().map(|writing| writing.done);
         let waiting = self.waiting.drain(..).map(|(_, done)| done);
-        writing.into_iter().chain(waiting).collect()
+        let needless = self.needless.drain(..);
+        writing.into_iter().chain(waiting).chain(needless).collect()
     }
 }
 

@@ -329,6 +329,7 @@ impl Writer {
         let saved = self.saver.round(self.database.trees());
         let slice = saved.map_err(|e| StoreError::sled("saving a snapshot", &e))?;
         self.unflushed |= slice != Slice::Nothing;
+        self.group.done.extend(self.saver.needless());
         Ok(slice == Slice::Content)
     }
 
