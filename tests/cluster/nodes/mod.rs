@@ -1,7 +1,8 @@
 //! A cluster of real processes: planned, started, hurt and healed by a test.
 //!
 //! Whatever a test does to a cluster ends with it: dropping a [`Cluster`] kills every process, stopped
-//! ones included. If the test failed, the nodes' logs are shown and their directories are kept.
+//! ones included. If the test failed, the nodes' logs are shown and their directories are kept; with
+//! `FENCEPOST_KEEP_CLUSTERS` set, the directories are kept anyway.
 
 pub(crate) mod calls;
 pub(crate) mod pages;
@@ -276,10 +277,14 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.running.clear();
-        if !std::thread::panicking() {
+        let failed = std::thread::panicking();
+        if failed || std::env::var_os("FENCEPOST_KEEP_CLUSTERS").is_some() {
+            self.place.keep();
+            println!("kept: {}", self.place.dir().display());
+        }
+        if !failed {
             return;
         }
-        self.place.keep();
         for node in self
             .founders
             .iter()
