@@ -74,7 +74,8 @@ impl Reader<'_> {
                 }
             }
             Some(Token::Mark('}')) => {
-                if self.open.pop() == Some(true) {
+                let closes_module = self.open.pop() == Some(true);
+                if closes_module {
                     here.pop();
                 }
             }
