@@ -35,8 +35,7 @@ use super::{
     settings,
     touch::Heard,
     types::{Answer, Proposal, Types, ours},
-    vigil::{self, Vigil},
-    watch,
+    vigil, watch,
 };
 use crate::{
     issuer::{Command, LogId, Outcome, codec},
@@ -115,11 +114,10 @@ impl RaftNode {
         };
         let settings = Arc::new(settings::openraft(&local.config)?);
         let log = LogStore::new(Arc::clone(&store));
-        let raft = Raft::new(local.node_id, settings, dialer, log, machine).await;
+        let raft = Raft::new(local.node_id, settings, dialer.clone(), log, machine).await;
         let raft = raft.map_err(|fatal| watch::why(&fatal, &fate, &store))?;
 
         let gate = Arc::new(Gate::new(Arc::clone(&local), roster.clone(), fate.clone()));
-        let (vigil, broken) = Vigil::new();
         let (barrier, reads) = Barrier::new();
         let elections = Arc::new(AtomicU64::new(0));
         let (leadership, led) = channel(watch::leadership(&raft));
@@ -128,7 +126,6 @@ impl RaftNode {
             raft: raft.clone(),
             local: Arc::clone(&local),
             gate,
-            vigil,
             handler,
             fate: fate.clone(),
             heard: Heard::default(),
@@ -152,7 +149,11 @@ impl RaftNode {
                 stop,
             }),
         };
-        node.spawn(vigil::watch(raft.clone(), fate.clone(), broken));
+        node.spawn(vigil::watch(
+            raft.clone(),
+            dialer.clone(),
+            node.leadership(),
+        ));
         node.spawn(reads::run(raft.clone(), reads));
         node.spawn(watch::follow(raft.clone(), leadership, elections));
         node.spawn(watch::fold(raft.clone(), full));

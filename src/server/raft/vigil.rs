@@ -1,23 +1,23 @@
-//! Watching the leader's connection, to notice a dead process before its lease runs out.
+//! Attending the leader, to notice a dead process before its lease runs out.
 //!
-//! When a leader's process dies, the kernel closes its connections and refuses new ones. A follower
-//! whose append stream from the leader breaks tries to connect; if that is refused, it lifts the
-//! leader's lease *on this node* and asks for pre-votes. Every other follower looks for itself, and
-//! grants only if it found the same. So a broken cable, a busy machine or one follower's mistake
-//! changes nothing: no quorum agrees, and the term stays as it is. A stopped process or a lost machine
-//! refuses nothing, and its lease runs out as usual.
+//! When a leader's process dies, the kernel closes its connections and refuses new ones. Every other node
+//! keeps a call open to the leader that lives as long as the leader's process. When it breaks, the node
+//! tries to connect; if that is refused, it lifts the leader's lease *on itself* and asks for pre-votes.
+//! Each of the others looks for itself, and grants only if it found the same. So a broken cable, a busy
+//! machine or one node's mistake changes nothing: no quorum agrees, and the term stays as it is. A stopped
+//! process or a lost machine refuses nothing, and its lease runs out as usual.
 //!
 //! openraft lifts a lease only on the way of a leadership transfer, so that message is what a follower
 //! sends to itself here, with nobody as the one to lead.
 
-use std::{collections::BTreeSet, io, time::Duration};
+use std::{io, time::Duration};
 
 use openraft::{async_runtime::watch::WatchReceiver, raft::TransferLeaderRequest};
-use tokio::{net::TcpStream, sync::mpsc};
+use tokio::{net::TcpStream, sync::watch};
 
-use super::{fate::Fate, node::Raft, types::Vote};
+use super::{Leadership, NodeRecord, network::Dialer, node::Raft, types::Vote};
 
-/// When to look again after a stream broke: a dying process closes its sockets one by one, so its
+/// When to look again after the call broke: a dying process closes its sockets one by one, so its
 /// listener may outlive its connections by a moment.
 const LOOKS_MS: [u64; 5] = [0, 2, 8, 30, 100];
 
@@ -34,90 +34,71 @@ const NOTICE: Duration = Duration::from_millis(5);
 /// ordinary election timer.
 const ROUNDS: u32 = 5;
 
+/// How long to wait before a leader that lives, but could not be attended, is tried again.
+const AGAIN: Duration = Duration::from_millis(200);
+
 /// Nobody: node ids begin with 1.
 const NOBODY: u64 = 0;
 
-/// Where broken streams are reported.
-#[derive(Clone)]
-pub(super) struct Vigil {
-    broken: mpsc::UnboundedSender<u64>,
-}
-
-/// Reports, when it is dropped, that a stream from a leader is over.
-pub(super) struct Link {
-    sender: u64,
-    broken: mpsc::UnboundedSender<u64>,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // Nobody watches any more when the node stops.
-        let _ = self.broken.send(self.sender);
-    }
-}
-
-impl Vigil {
-    /// Makes the place to report to, and what the watching task reads.
-    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<u64>) {
-        let (broken, reports) = mpsc::unbounded_channel();
-        (Self { broken }, reports)
-    }
-
-    /// Stands for one append stream from `sender`.
-    pub(super) fn link(&self, sender: u64) -> Link {
-        Link {
-            sender,
-            broken: self.broken.clone(),
+/// Attends whoever leads, until the node stops.
+pub(super) async fn watch(raft: Raft, dialer: Dialer, mut leadership: watch::Receiver<Leadership>) {
+    loop {
+        leadership.borrow_and_update();
+        let Some(led) = led_by(&raft) else {
+            if leadership.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        tokio::select! {
+            () = attended(&dialer, &led) => {}
+            changed = leadership.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
         }
-    }
-}
-
-/// Watches until the node stops.
-pub(super) async fn watch(raft: Raft, fate: Fate, mut reports: mpsc::UnboundedReceiver<u64>) {
-    while let Some(sender) = reports.recv().await {
-        let mut senders = BTreeSet::from([sender]);
-        while let Ok(sender) = reports.try_recv() {
-            senders.insert(sender);
-        }
-        if fate.now().is_some() {
-            return;
-        }
-        if let Some(led) = led_by_one_of(&raft, &senders)
-            && is_dead(&led.address).await
-        {
+        if is_dead(&led.record.peer_address).await {
             succeed(&raft, &led).await;
         }
+        tokio::time::sleep(AGAIN).await;
     }
 }
 
-/// Whom this node followed.
+/// Whom this node follows.
 struct Led {
     vote: Vote,
     leader: u64,
-    address: String,
-    /// How many voters stand before this node.
-    place: u32,
+    record: NodeRecord,
+    /// How many voters stand before this node; `None` for a learner.
+    place: Option<u32>,
 }
 
-/// The leader, if it is one of `senders`, not this node itself, and this node has a vote.
-fn led_by_one_of(raft: &Raft, senders: &BTreeSet<u64>) -> Option<Led> {
+/// The leader, if there is one and it is not this node itself.
+fn led_by(raft: &Raft) -> Option<Led> {
     let metrics = raft.metrics();
     let metrics = metrics.borrow_watched();
     let leader = metrics.current_leader?;
-    if leader == metrics.id || !senders.contains(&leader) || !metrics.vote.committed {
+    if leader == metrics.id || !metrics.vote.committed {
         return None;
     }
     let membership = metrics.membership_config.membership();
-    let address = membership.get_node(&leader)?.peer_address.clone();
-    let heirs: Vec<u64> = membership.voter_ids().filter(|id| *id != leader).collect();
-    let place = heirs.iter().position(|id| *id == metrics.id)?;
-    let place = u32::try_from(place).ok()?;
+    let record = membership.get_node(&leader)?.clone();
+    let mut heirs = membership.voter_ids().filter(|id| *id != leader);
+    let place = heirs.position(|id| id == metrics.id);
+    let place = place.and_then(|place| u32::try_from(place).ok());
     Some(Led {
         vote: metrics.vote,
         leader,
-        address,
+        record,
         place,
     })
+}
+
+/// Waits until the call to the leader is over, however it ends.
+async fn attended(dialer: &Dialer, led: &Led) {
+    if let Ok(mut stream) = dialer.attend(led.leader, &led.record).await {
+        while let Ok(Some(_)) = stream.message().await {}
+    }
 }
 
 /// Whether nobody listens where the leader did.
@@ -136,6 +117,9 @@ async fn is_dead(address: &str) -> bool {
 
 /// Lifts the dead leader's lease here, and stands for election when it is this node's turn.
 async fn succeed(raft: &Raft, led: &Led) {
+    let Some(place) = led.place.filter(|_| still_led_by(raft, led)) else {
+        return;
+    };
     tracing::info!(
         leader = led.leader,
         "the leader's process is gone; not waiting for its lease"
@@ -144,7 +128,7 @@ async fn succeed(raft: &Raft, led: &Led) {
     if raft.handle_transfer_leader(lift).await.is_err() {
         return;
     }
-    tokio::time::sleep(NOTICE + STAGGER * led.place).await;
+    tokio::time::sleep(NOTICE + STAGGER * place).await;
     for _ in 0..ROUNDS {
         if !still_led_by(raft, led) || raft.trigger().elect(true).await.is_err() {
             return;

@@ -155,6 +155,13 @@ pub struct VoteReply {
     pub last: ::core::option::Option<LogId>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttendRequest {
+    #[prost(message, optional, tag = "1")]
+    pub envelope: ::core::option::Option<Envelope>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttendReply {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TransferLeaderRequest {
     #[prost(message, optional, tag = "1")]
     pub envelope: ::core::option::Option<Envelope>,
@@ -518,6 +525,32 @@ pub mod peer_client {
                 .insert(GrpcMethod::new("fencepost.peer.v1.Peer", "Vote"));
             self.inner.unary(req, path, codec).await
         }
+        /// Nothing is ever sent: the stream is there for as long as the receiver's process is. A node attends
+        /// its leader this way, to notice at once when it is gone.
+        pub async fn attend(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AttendRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::AttendReply>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fencepost.peer.v1.Peer/Attend",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fencepost.peer.v1.Peer", "Attend"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// The leader gives up its office to somebody.
         pub async fn transfer_leader(
             &mut self,
@@ -630,6 +663,18 @@ pub mod peer_server {
             &self,
             request: tonic::Request<super::VoteRequest>,
         ) -> std::result::Result<tonic::Response<super::VoteReply>, tonic::Status>;
+        /// Server streaming response type for the Attend method.
+        type AttendStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::AttendReply, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Nothing is ever sent: the stream is there for as long as the receiver's process is. A node attends
+        /// its leader this way, to notice at once when it is gone.
+        async fn attend(
+            &self,
+            request: tonic::Request<super::AttendRequest>,
+        ) -> std::result::Result<tonic::Response<Self::AttendStream>, tonic::Status>;
         /// The leader gives up its office to somebody.
         async fn transfer_leader(
             &self,
@@ -896,6 +941,52 @@ pub mod peer_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fencepost.peer.v1.Peer/Attend" => {
+                    #[allow(non_camel_case_types)]
+                    struct AttendSvc<T: Peer>(pub Arc<T>);
+                    impl<
+                        T: Peer,
+                    > tonic::server::ServerStreamingService<super::AttendRequest>
+                    for AttendSvc<T> {
+                        type Response = super::AttendReply;
+                        type ResponseStream = T::AttendStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AttendRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Peer>::attend(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AttendSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

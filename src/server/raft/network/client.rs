@@ -13,7 +13,7 @@ use openraft::{
         VoteResponse,
     },
 };
-use tonic::{Code, Response, Status, transport::Channel};
+use tonic::{Code, Response, Status, Streaming, transport::Channel};
 
 use super::{
     Local, REFUSAL_KEY, Refusal, append, convert,
@@ -66,6 +66,23 @@ impl Dialer {
             record: record.clone(),
             purpose,
         }
+    }
+
+    /// Attends the leader: the stream ends when its process does.
+    pub(in crate::server::raft) async fn attend(
+        &self,
+        leader: u64,
+        record: &NodeRecord,
+    ) -> Result<Streaming<wire::AttendReply>, Status> {
+        let client = self
+            .switchboard
+            .client(&record.peer_address, Traffic::Control);
+        let mut client = client.map_err(|bad| Status::unavailable(bad.to_string()))?;
+        let envelope = self.local.envelope(leader, record.instance);
+        let attended = client.attend(wire::AttendRequest { envelope }).await;
+        Ok(attended
+            .inspect_err(|status| self.note(leader, status))?
+            .into_inner())
     }
 
     /// Looks at a failed call, and says what became of this node if the peer told.

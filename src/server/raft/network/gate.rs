@@ -35,6 +35,8 @@ pub(in crate::server::raft) enum Call {
     Lead,
     /// For a vote.
     Vote,
+    /// From a follower, to notice when this node is gone.
+    Attend,
     /// A client's call.
     Forward,
 }

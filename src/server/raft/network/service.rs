@@ -2,7 +2,10 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::{Stream, StreamExt, stream::unfold};
+use futures_util::{
+    Stream, StreamExt,
+    stream::{BoxStream, unfold},
+};
 use openraft::raft::{
     AppendEntriesRequest, StreamAppendResult, TransferLeaderError, TransferLeaderRequest,
     VoteRequest,
@@ -20,7 +23,7 @@ use crate::{
     server::{
         raft::{
             ForwardHandler, Forwarded, Standing, encoding::Undecodable, fate::Fate, node::Raft,
-            touch::Heard, types::Types, vigil::Vigil,
+            touch::Heard, types::Types,
         },
         store::InstanceId,
     },
@@ -42,7 +45,6 @@ pub(in crate::server::raft) struct PeerService {
     pub(in crate::server::raft) raft: Raft,
     pub(in crate::server::raft) local: Arc<Local>,
     pub(in crate::server::raft) gate: Arc<Gate>,
-    pub(in crate::server::raft) vigil: Vigil,
     pub(in crate::server::raft) handler: Arc<dyn ForwardHandler>,
     pub(in crate::server::raft) fate: Fate,
     pub(in crate::server::raft) heard: Heard,
@@ -71,6 +73,7 @@ type Replies = Pin<Box<dyn Stream<Item = Result<wire::AppendReply, Status>> + Se
 #[tonic::async_trait]
 impl Peer for PeerService {
     type AppendStream = Replies;
+    type AttendStream = BoxStream<'static, Result<wire::AttendReply, Status>>;
 
     async fn hello(
         &self,
@@ -95,17 +98,12 @@ impl Peer for PeerService {
         let Some(mut first) = opening else {
             return Ok(Response::new(Box::pin(futures_util::stream::empty())));
         };
-        let sender = self.admit(first.envelope.take(), Call::Lead).await?;
+        self.admit(first.envelope.take(), Call::Lead).await?;
         let first = convert::append_request(first).map_err(malformed)?;
         let requests = requests(first, messages);
         let results = self.raft.stream_append(requests);
-        // Dropped with the stream, however it ends.
-        let link = self.vigil.link(sender);
         let replies = results
-            .map(move |result| {
-                let _held = &link;
-                reply(result.map_err(|_| stopping()))
-            })
+            .map(|result| reply(result.map_err(|_| stopping())))
             .take_until(self.stop.clone().cancelled_owned());
         Ok(Response::new(Box::pin(replies)))
     }
@@ -150,6 +148,17 @@ impl Peer for PeerService {
             granted: response.vote_granted,
             last: response.last_log_id.map(convert::log_id),
         }))
+    }
+
+    async fn attend(
+        &self,
+        request: Request<wire::AttendRequest>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        self.admit(request.into_inner().envelope, Call::Attend)
+            .await?;
+        let nothing = futures_util::stream::pending();
+        let until = self.stop.clone().cancelled_owned();
+        Ok(Response::new(nothing.take_until(until).boxed()))
     }
 
     async fn transfer_leader(
