@@ -32,6 +32,9 @@ const CAUGHT_UP_ENTRIES: u64 = 1_000;
 /// A member that answered something which was sent this long ago, in heartbeats, is alive.
 const ALIVE_HEARTBEATS: u32 = 20;
 
+/// How long to wait before a change is tried again that found another one under way.
+const ONE_BY_ONE: Duration = Duration::from_millis(50);
+
 /// The least time for it, whatever the heartbeat: a full disk queue is not a dead node.
 const ALIVE_MIN: Duration = Duration::from_secs(1);
 
@@ -215,20 +218,37 @@ impl RaftNode {
         }
     }
 
+    /// Makes one change of the members. One that is under way, as the founding is at first, is waited for.
     async fn change(
         &self,
         change: ChangeMembers<u64, NodeRecord>,
         keep_as_learner: bool,
         deadline: Instant,
     ) -> Result<(), ChangeError> {
-        let written = self.inner.raft.change_membership(change, keep_as_learner);
-        match timeout_at(Deadline::from_std(deadline), written).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(RaftError::Fatal(_))) => Err(ChangeError::Stopped),
-            Ok(Err(RaftError::APIError(error))) => Err(self.not_changed(error)),
-            Err(_) => Err(ChangeError::Unknown {
-                why: "the deadline passed",
-            }),
+        use ChangeMembershipError::InProgress;
+        use ClientWriteError::ChangeMembershipError as NotChanged;
+        let deadline = Deadline::from_std(deadline);
+        let local = &self.inner.local;
+        loop {
+            let written = self
+                .inner
+                .raft
+                .change_membership(change.clone(), keep_as_learner);
+            match timeout_at(deadline, written).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(RaftError::Fatal(_))) => return Err(ChangeError::Stopped),
+                Ok(Err(RaftError::APIError(NotChanged(InProgress(_)))))
+                    if local.now() + ONE_BY_ONE < deadline =>
+                {
+                    tokio::time::sleep(ONE_BY_ONE).await;
+                }
+                Ok(Err(RaftError::APIError(error))) => return Err(self.not_changed(error)),
+                Err(_) => {
+                    return Err(ChangeError::Unknown {
+                        why: "the deadline passed",
+                    });
+                }
+            }
         }
     }
 
