@@ -1,5 +1,7 @@
 //! What operators' tools see: health, reflection, metrics, readiness.
 
+use std::time::Duration;
+
 use fencepost::server::telemetry::{METRICS, MetricKind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -160,4 +162,35 @@ async fn a_scrape_shows_what_happened() {
             row.name
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_of_health_follows_the_node_to_its_end_through_any_number_of_pings() {
+    let mut nodes = Nodes::start(1).await;
+    let address = nodes.node(0).addresses().client;
+    // More pings than many servers bear before they hang up.
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{address}"))
+        .unwrap()
+        .http2_keep_alive_interval(Duration::from_millis(5))
+        .keep_alive_while_idle(true)
+        .connect_lazy();
+    let request = HealthCheckRequest {
+        service: "fencepost.v1.Issuer".to_owned(),
+    };
+    let watch = HealthClient::new(channel).watch(request).await.unwrap();
+    let mut watch = watch.into_inner();
+    let mut last = watch.message().await.unwrap().unwrap().status();
+    eventually("hundreds of pings went by", || async {
+        let text = get(&nodes, 0, "/metrics").await.1;
+        let uptime = text
+            .lines()
+            .find_map(|line| line.strip_prefix("fencepost_process_uptime_seconds_total "));
+        (uptime?.parse::<f64>().unwrap() > 2.0).then_some(())
+    })
+    .await;
+    nodes.stop(0).await;
+    while let Some(told) = watch.message().await.unwrap() {
+        last = told.status();
+    }
+    assert_eq!(last, ServingStatus::NotServing);
 }

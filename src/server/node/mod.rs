@@ -17,6 +17,7 @@ use std::{
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tonic_health::server::{HealthReporter, HealthService};
 
 use super::{
     api::{self, Api, Inward},
@@ -83,6 +84,7 @@ pub struct Node {
     store: SharedStore,
     watchdog: Arc<Watchdog>,
     inward: Arc<Inward>,
+    health: HealthReporter,
     /// Stops the client port, softly.
     drain: CancellationToken,
     /// The client port.
@@ -132,6 +134,7 @@ impl Node {
             store,
             watchdog,
             inward,
+            health: HealthReporter::new(),
             drain: CancellationToken::new(),
             clients: JoinSet::new(),
             tasks: JoinSet::new(),
@@ -143,8 +146,8 @@ impl Node {
     /// Opens the ports to the outside and starts what works in the background.
     fn serve(&mut self, listeners: Listeners, api: Api, metrics: Arc<Metrics>) {
         let failed = |port| move |why: String| NodeError::Serve { port, why };
-        let (reporter, _) = tonic_health::server::health_reporter();
-        let health = tonic_health::server::HealthService::from_health_reporter(reporter.clone());
+        let reporter = self.health.clone();
+        let health = HealthService::from_health_reporter(reporter.clone());
         let drain = self.drain.clone();
         self.clients.spawn(async move {
             let served = api::serve(listeners.client, api, health, drain.cancelled_owned()).await;
@@ -229,6 +232,7 @@ impl Node {
         tracing::info!("stopping");
         self.watchdog.stop();
         self.hand_over().await;
+        watchdog::hang_up(&self.health).await;
         self.drain.cancel();
         let drained = async { while self.clients.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN_MAX, drained).await.is_err() {

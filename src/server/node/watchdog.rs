@@ -129,6 +129,9 @@ fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
+/// The names under which health is told: all of the node, and each service.
+const NAMES: [&str; 3] = ["", HEALTH_NAMES[0], HEALTH_NAMES[1]];
+
 async fn report(health: &HealthReporter, why: Option<&String>) {
     let status = match why {
         None => {
@@ -140,8 +143,22 @@ async fn report(health: &HealthReporter, why: Option<&String>) {
             ServingStatus::NotServing
         }
     };
-    for name in ["", HEALTH_NAMES[0], HEALTH_NAMES[1]] {
+    for name in NAMES {
         health.set_service_status(name, status).await;
+    }
+}
+
+/// Tells those who watch this node's health that it does not serve, and ends their calls: they would
+/// last as long as the node, and it could not stop before them.
+pub(super) async fn hang_up(health: &HealthReporter) {
+    for name in NAMES {
+        health
+            .set_service_status(name, ServingStatus::NotServing)
+            .await;
+    }
+    let mut health = health.clone();
+    for name in NAMES {
+        health.clear_service_status(name).await;
     }
 }
 
