@@ -15,6 +15,7 @@ mod markdown;
 mod metrics;
 mod names;
 mod paths;
+mod promises;
 mod rust;
 mod samples;
 mod sizes;

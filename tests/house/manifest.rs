@@ -1,5 +1,6 @@
 //! What the checks read of `Cargo.toml`, and that it lists every test binary.
 
+use crate::rust;
 use crate::tree::{Tree, wants_none, wants_one};
 
 /// The names under `[dependencies]`, as code writes them.
@@ -41,9 +42,60 @@ fn complaints(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// A file that no `mod` names is not compiled, and its tests never run.
+fn complaints_about_modules(tree: &Tree) -> Vec<String> {
+    let places = ["src/", "tests/"];
+    let sources: Vec<_> = tree
+        .below(&places, ".rs")
+        .map(|file| (file, rust::tokens(&file.text)))
+        .collect();
+    let named = |name: &str| {
+        let declares = |pair: &[rust::Placed]| pair[0].token.is("mod") && pair[1].token.is(name);
+        let loads = |token: &rust::Placed| matches!(&token.token, rust::Token::Text(path) if path.ends_with(&format!("{name}.rs")));
+        sources
+            .iter()
+            .any(|(_, tokens)| tokens.windows(2).any(declares) || tokens.iter().any(loads))
+    };
+    let mut complaints = Vec::new();
+    for (file, _) in &sources {
+        let path = file
+            .path
+            .trim_end_matches("/mod.rs")
+            .trim_end_matches(".rs");
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if !["main", "lib"].contains(&name) && !named(name) {
+            complaints.push(format!(
+                "{}: no `mod {name}` anywhere, so it is not compiled",
+                file.path
+            ));
+        }
+    }
+    complaints
+}
+
 #[test]
 fn every_test_binary_runs() {
     wants_none(&complaints(&Tree::real()));
+}
+
+#[test]
+fn every_file_is_compiled() {
+    wants_none(&complaints_about_modules(&Tree::real()));
+}
+
+#[test]
+fn a_file_that_is_not_compiled_is_noticed() {
+    let main = "mod a;\n#[path = \"../other/c.rs\"]\nmod d;";
+    let files = [
+        ("tests/x/main.rs", main),
+        ("tests/x/a.rs", ""),
+        ("tests/x/b.rs", ""),
+        ("tests/other/c.rs", ""),
+    ];
+    wants_one(
+        &complaints_about_modules(&Tree::of(&files)),
+        &["tests/x/b.rs"],
+    );
 }
 
 #[test]
