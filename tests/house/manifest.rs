@@ -1,5 +1,7 @@
 //! What the checks read of `Cargo.toml`, and that it lists every test binary.
 
+use std::collections::BTreeSet;
+
 use crate::rust;
 use crate::tree::{Tree, wants_none, wants_one};
 
@@ -42,28 +44,38 @@ fn complaints(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// The names that `mod` declares, and those of files that a `#[path]` or the like loads.
+fn compiled(tree: &Tree) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in tree.below(&["src/", "tests/"], ".rs") {
+        let tokens = rust::tokens(&file.text);
+        for pair in tokens.windows(2).filter(|pair| pair[0].token.is("mod")) {
+            names.extend(pair[1].token.word().map(str::to_owned));
+        }
+        for placed in tokens {
+            if let rust::Token::Text(path) = placed.token
+                && path.ends_with(".rs")
+            {
+                names.insert(stem(&path).to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// `b` of `a/b.rs` and of `a/b/mod.rs`.
+fn stem(path: &str) -> &str {
+    let path = path.trim_end_matches("/mod.rs").trim_end_matches(".rs");
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// A file that no `mod` names is not compiled, and its tests never run.
 fn complaints_about_modules(tree: &Tree) -> Vec<String> {
-    let places = ["src/", "tests/"];
-    let sources: Vec<_> = tree
-        .below(&places, ".rs")
-        .map(|file| (file, rust::tokens(&file.text)))
-        .collect();
-    let named = |name: &str| {
-        let declares = |pair: &[rust::Placed]| pair[0].token.is("mod") && pair[1].token.is(name);
-        let loads = |token: &rust::Placed| matches!(&token.token, rust::Token::Text(path) if path.ends_with(&format!("{name}.rs")));
-        sources
-            .iter()
-            .any(|(_, tokens)| tokens.windows(2).any(declares) || tokens.iter().any(loads))
-    };
+    let compiled = compiled(tree);
     let mut complaints = Vec::new();
-    for (file, _) in &sources {
-        let path = file
-            .path
-            .trim_end_matches("/mod.rs")
-            .trim_end_matches(".rs");
-        let name = path.rsplit('/').next().unwrap_or_default();
-        if !["main", "lib"].contains(&name) && !named(name) {
+    for file in tree.below(&["src/", "tests/"], ".rs") {
+        let name = stem(&file.path);
+        if !["main", "lib"].contains(&name) && !compiled.contains(name) {
             complaints.push(format!(
                 "{}: no `mod {name}` anywhere, so it is not compiled",
                 file.path
