@@ -18,7 +18,7 @@ pub(crate) fn history(dir: &Path) -> (DiskStore, Promise) {
             .appended(entries(1, group * 10..group * 10 + 10))
             .unwrap();
     }
-    store.saved(snapshot(id(1, 120), 60_000)).unwrap();
+    store.saved(snapshot(id(1, 200), 60_000)).unwrap();
     store.purged(id(1, 100)).unwrap();
     store.truncated(Some(id(1, 282))).unwrap();
     store.voted(vote(2, false)).unwrap();

@@ -100,7 +100,7 @@ const WRITES: [Write; 6] = [
         |store| store.truncated(Some(id(2, 290))).unwrap(),
         Some(290),
     ),
-    ("purge", |store| store.purged(id(1, 119)).unwrap(), None),
+    ("purge", |store| store.purged(id(1, 199)).unwrap(), None),
     (
         "snapshot",
         |store| store.saved(snapshot(id(2, 300), 90_000)).unwrap(),
@@ -137,16 +137,28 @@ fn a_power_cut_in_the_middle_of_any_write_loses_nothing_that_was_acknowledged() 
     }
 }
 
-/// What a power cut between two flushes leaves: the cache of the drive writes sectors in any order,
-/// and some not at all.
+/// What a power cut between two flushes leaves: the cache of the drive wrote some sectors and others
+/// not, in any order.
 fn cut_off(before: &Path, after: &Path, random: &mut Random) -> tempfile::TempDir {
     let old = fs::read(database(before).join("db")).unwrap();
     let new = fs::read(database(after).join("db")).unwrap();
+    let changed = |at: &usize| old.get(*at) != Some(&new[*at]);
+    let first = (0..new.len()).find(changed).unwrap_or(0);
+    let last = (0..new.len()).rfind(changed).unwrap_or(0);
+    let in_order = random.below(2) == 0;
+    // In order up to some place, or each with the same chance.
     let share = random.below(100);
+    let end = first + usize::try_from(share).unwrap() * (last - first) / 100;
     let mut mixed = old.clone();
     mixed.resize(new.len(), 0);
-    for (sector, written) in mixed.chunks_mut(512).zip(new.chunks(512)) {
-        if random.below(100) < share {
+    let sectors = mixed.chunks_mut(512).zip(new.chunks(512));
+    for (at, (sector, written)) in sectors.enumerate() {
+        let reached = if in_order {
+            at * 512 < end
+        } else {
+            random.below(100) < share
+        };
+        if reached {
             sector.copy_from_slice(written);
         }
     }

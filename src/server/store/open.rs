@@ -30,7 +30,8 @@ pub struct Options {
     pub cluster: Option<ClusterId>,
     /// Random; becomes the instance id if the directory is new, and is not used otherwise.
     pub new_instance: InstanceId,
-    /// Page cache of the database, in bytes. The log is rarely read, so it need not be large.
+    /// Page cache of the database, in bytes. The newest entries are read from memory and older ones
+    /// rarely, so a larger one costs memory and gains nothing that could be measured.
     pub cache_bytes: u64,
     /// Newest entries kept in memory for readers, in bytes.
     pub window_bytes: usize,
@@ -54,8 +55,8 @@ impl Options {
             node_id,
             cluster: None,
             new_instance,
-            cache_bytes: 32 << 20,
-            window_bytes: 8 << 20,
+            cache_bytes: 8 << 20,
+            window_bytes: 4 << 20,
             space_floor_bytes: 256 << 20,
             sync_watermark_always: false,
             record_bytes_max: RECORD_BYTES_MAX,
