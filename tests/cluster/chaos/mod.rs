@@ -33,8 +33,8 @@ use crate::{
 
 const CLIENTS: u32 = 16;
 
-/// The deadline of one send. Longer than an election, shorter than a client's patience.
-const SEND_DEADLINE: Duration = Duration::from_millis(900);
+/// The deadline of one send. It bounds from below what a stopped node costs those who asked it.
+const SEND_DEADLINE: Duration = Duration::from_millis(400);
 
 /// How long a resource may take to be granted again, beside what is left of a live lease.
 const RECOVERY_BOUND: Duration = Duration::from_secs(10);

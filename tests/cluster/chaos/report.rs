@@ -54,7 +54,8 @@ impl Counts {
     }
 }
 
-/// For each fault, the longest time between two grants that touches it.
+/// For each fault, the longest time between two grants that touches it, counted from the fault on. A
+/// time that the next fault lies in is the next one's.
 pub(crate) fn without_grants(evidence: &Evidence, faults: &[Done]) -> Vec<(Done, Duration)> {
     let mut returns: Vec<Moment> = evidence
         .operations
@@ -71,7 +72,7 @@ pub(crate) fn without_grants(evidence: &Evidence, faults: &[Done]) -> Vec<(Done,
     let longest = |fault: &Done, end: Moment| {
         let touched = returns
             .windows(2)
-            .filter(|pair| pair[1] > fault.began && pair[0] < end);
+            .filter(|pair| pair[1] > fault.began && pair[1] <= end);
         touched
             .map(|pair| pair[1] - pair[0].max(fault.began))
             .max()
