@@ -13,6 +13,7 @@ mod dice;
 mod forming;
 mod history;
 mod interop;
+mod left_over;
 mod nodes;
 mod promises;
 mod refusals;
