@@ -325,6 +325,7 @@ async fn status_tells_what_the_node_sees() {
         .unwrap()
         .into_inner();
     assert_eq!(status.role(), v1::Role::Leader);
+    assert!(status.in_touch);
     assert_eq!((status.live_leases, status.last_token), (1, token));
     assert_eq!(status.state_hash.len(), 64);
     assert_eq!(status.members.len(), 1);

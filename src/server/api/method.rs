@@ -15,7 +15,7 @@ use super::{Api, deadline};
 use crate::{
     server::{
         clock,
-        raft::{ForwardError, ForwardStatus, Forwarded, LeaderHint},
+        raft::{ForwardError, ForwardStatus, Forwarded, LeaderHint, Touch},
     },
     wire::{
         failure::{Failure, Reason},
@@ -73,9 +73,6 @@ pub(super) trait Method: Send + Sync + 'static {
 /// How long a call waits for a leader to appear, if its caller has that long: the caller may reach
 /// another node that knows one (etcd#8308).
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// A leader that was not heard for this long is not there: several elections at the usual timing.
-const SILENT_MAX: Duration = Duration::from_secs(2);
 
 /// Between two looks for the leader, at most.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -142,7 +139,7 @@ impl Api {
         deadline: Instant,
     ) -> Result<M::Response, Passed> {
         let now = clock::now();
-        if !self.raft.in_touch(now, SILENT_MAX) {
+        if self.raft.touch(now) != Touch::InTouch {
             // Cut off: whoever leads, the call would be lost on its way, and its outcome with it.
             return Err(Passed::Halted(Halt::NotLeader(None)));
         }

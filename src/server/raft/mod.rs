@@ -64,6 +64,7 @@ pub use member::{Member, NodeRecord, Roster, Standing};
 pub use node::{Committed, RaftNode};
 pub use sink::{AppliedSink, Record, RecordKind};
 pub use status::{LeaderHint, Leadership, MemberStatus, Role, Status};
+pub use touch::Touch;
 
 /// The adapters between openraft and ours, for openraft's own conformance suite. Nothing else names
 /// them.

@@ -10,6 +10,37 @@ use openraft::{Instant as _, async_runtime::watch::WatchReceiver};
 
 use super::node::RaftNode;
 
+/// A node that heard nothing for this long is cut off: several elections at the usual timing.
+const SILENT_MAX: Duration = Duration::from_secs(2);
+
+/// Whether a node is in touch with its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// It has heard from a leader lately, or, as the leader, from a quorum.
+    InTouch,
+    /// It follows, and has heard from no leader.
+    NoLeader,
+    /// It calls itself the leader, and no quorum has answered it.
+    NoQuorum,
+}
+
+impl Touch {
+    /// A sentence for probes, if it is not in touch.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub const fn check(self) -> Result<(), &'static str> {
+        match self {
+            Self::InTouch => Ok(()),
+            Self::NoLeader => Err("this node has heard from no leader lately"),
+            Self::NoQuorum => {
+                Err("this node calls itself leader, but no quorum has answered it lately")
+            }
+        }
+    }
+}
+
 /// When this node last heard from a leader. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Heard(Arc<Mutex<Option<Instant>>>);
@@ -26,21 +57,28 @@ impl Heard {
 }
 
 impl RaftNode {
-    /// Whether a leader was heard within `within`, or, on the leader, whether a quorum was.
+    /// Whether a leader has been heard lately, or, on the leader, a quorum.
     #[must_use]
-    pub fn in_touch(&self, now: Instant, within: Duration) -> bool {
+    pub fn touch(&self, now: Instant) -> Touch {
+        // With slow heartbeats two seconds of silence mean nothing.
+        let within = SILENT_MAX.max(self.inner.local.config.timing.election_max);
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
-        let silent = if metrics.current_leader == Some(metrics.id) {
+        let (silent, out_of_touch) = if metrics.current_leader == Some(metrics.id) {
             if metrics.membership_config.voter_ids().count() == 1 {
-                return true;
+                return Touch::InTouch;
             }
             let acked = metrics.last_quorum_acked;
-            acked.map(|acked| acked.into_inner().elapsed())
+            let silent = acked.map(|acked| acked.into_inner().elapsed());
+            (silent, Touch::NoQuorum)
         } else {
             let heard = self.inner.service.heard.last();
-            heard.map(|heard| now.saturating_duration_since(heard))
+            let silent = heard.map(|heard| now.saturating_duration_since(heard));
+            (silent, Touch::NoLeader)
         };
-        silent.is_some_and(|silent| silent <= within)
+        match silent {
+            Some(silent) if silent <= within => Touch::InTouch,
+            _ => out_of_touch,
+        }
     }
 }

@@ -970,6 +970,11 @@ pub struct StatusResponse {
     /// Milliseconds since the process started.
     #[prost(uint64, tag = "15")]
     pub uptime_ms: u64,
+    /// Whether this node is in touch with its cluster: it has heard from a leader, or as the leader from a
+    /// quorum, within the last two seconds (or the longest election time-out, if that is longer). Without
+    /// it nothing can be granted or renewed through this node, and header.leader may name one that is gone.
+    #[prost(bool, tag = "16")]
+    pub in_touch: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Member {

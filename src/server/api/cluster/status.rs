@@ -5,7 +5,7 @@ use crate::{
     server::{
         api::Api,
         clock,
-        raft::{MemberStatus, NodeRecord, Role},
+        raft::{MemberStatus, NodeRecord, Role, Touch},
     },
     wire::v1,
 };
@@ -55,6 +55,7 @@ impl Api {
             members: status.members.iter().map(member_status).collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_ms: millis(began.saturating_duration_since(self.started)),
+            in_touch: self.raft.touch(began) == Touch::InTouch,
         };
         self.observe("Status", clock::now().saturating_duration_since(began));
         response
