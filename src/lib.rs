@@ -1,5 +1,28 @@
 //! fencepost: a Raft-replicated issuer of fencing tokens, and the guards that check them.
 //!
+//! A program that only talks to a cluster turns the defaults off: without openraft, sled, clap and axum
+//! there is much less to build.
+//!
+//! ```toml
+//! fencepost = { version = "0.1", default-features = false, features = ["client", "fence-sqlite"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread", "time"] }
+//! ```
+//!
+//! | feature | brings | in the defaults |
+//! |---|---|---|
+//! | none | the words, and the guard in memory ([`fence::memory`]) | |
+//! | `client` | `client`: acquire, renew, release, and the operator's verbs | yes |
+//! | `fence-sqlite` | `fence::sql`: guards in SQLite | yes |
+//! | `server` | `server`, `issuer`: a node | yes |
+//! | `cli` | the binary `fencepost`, with all of the above | yes |
+//!
+//! A holder's whole life, as in `examples/guarded_write.rs`:
+//!
+#![cfg_attr(
+    all(feature = "client", feature = "fence-sqlite"),
+    doc = concat!("```no_run\n", include_str!("../examples/guarded_write.rs"), "```")
+)]
+//!
 //! The tree is the architecture; imports only go down. `docs/architecture.md` walks through it.
 
 // Floor 0: the words.

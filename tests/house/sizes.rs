@@ -3,7 +3,7 @@
 use crate::tree::{Tree, wants_none, wants_one};
 
 /// Where Rust lives.
-const PLACES: [&str; 3] = ["src/", "tests/", "benches/"];
+const PLACES: [&str; 4] = ["src/", "tests/", "benches/", "examples/"];
 /// A file that is longer hides a part that has a name of its own.
 const LINES_MAX: usize = 600;
 /// What half of the files keep below.
