@@ -33,7 +33,9 @@ impl Tree {
     pub(crate) fn real() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut tree = Self::default();
-        for name in ["src", "tests", "benches", "examples", "docs", "deploy", "proto", ".ci"] {
+        for name in [
+            "src", "tests", "benches", "examples", "docs", "deploy", "proto", ".ci",
+        ] {
             tree.read_directory(root, &root.join(name));
         }
         for entry in fs::read_dir(root).expect("the package directory can be listed") {

@@ -1,4 +1,4 @@
-//! Snapshots: built from a copy of the state, kept by the store in pieces, read back piece by piece.
+//! Snapshots: written out in pieces, kept by the store in pieces, read back piece by piece.
 
 use std::io::{self, Read, Write};
 
@@ -97,15 +97,20 @@ type Pieces = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
 /// Takes one view of the state to the disk.
 pub struct Builder {
     head: SnapshotHead,
-    machine: Option<Machine>,
+    /// The view, already written out; a state before its first entry is no bytes at all.
+    pieces: io::Result<Vec<Bytes>>,
     store: SharedStore,
 }
 
 impl Builder {
-    pub(super) fn new(head: SnapshotHead, machine: Option<Machine>, store: SharedStore) -> Self {
+    pub(super) fn new(
+        head: SnapshotHead,
+        pieces: io::Result<Vec<Bytes>>,
+        store: SharedStore,
+    ) -> Self {
         Self {
             head,
-            machine,
+            pieces,
             store,
         }
     }
@@ -115,9 +120,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
     type SnapshotData = Content;
 
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, Content>> {
-        let machine = self.machine.take();
-        let written = tokio::task::spawn_blocking(move || write_machine(machine.as_ref()));
-        let pieces = joined(written.await)?;
+        let pieces = std::mem::replace(&mut self.pieces, Ok(Vec::new()))?;
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         let head = self.head.clone();
         let snapshot = NewSnapshot {
@@ -140,12 +143,10 @@ async fn save(store: &SharedStore, snapshot: NewSnapshot) -> io::Result<()> {
     completed.done().await.map_err(failed)
 }
 
-/// A state before its first entry is no bytes at all.
-fn write_machine(machine: Option<&Machine>) -> io::Result<Vec<Bytes>> {
+/// Writes the state out into pieces.
+pub(super) fn write_machine(machine: &Machine) -> io::Result<Vec<Bytes>> {
     let mut pieces = PieceWriter::default();
-    if let Some(machine) = machine {
-        machine.write_snapshot(&mut pieces)?;
-    }
+    machine.write_snapshot(&mut pieces)?;
     Ok(pieces.finish())
 }
 
@@ -163,7 +164,7 @@ fn read_machine(pieces: Pieces) -> io::Result<Option<Machine>> {
         .map_err(io::Error::other)
 }
 
-fn joined<T>(result: Result<io::Result<T>, tokio::task::JoinError>) -> io::Result<T> {
+pub(super) fn joined<T>(result: Result<io::Result<T>, tokio::task::JoinError>) -> io::Result<T> {
     result.unwrap_or_else(|gone| match gone.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(cancelled) => Err(io::Error::other(cancelled)),

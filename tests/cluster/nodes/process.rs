@@ -35,8 +35,12 @@ impl NodeProcess {
         Self { node, child }
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
+        let pid = self.pid();
         kill_process(pid, signal).unwrap_or_else(|error| panic!("node {}: {error}", self.node));
     }
 
