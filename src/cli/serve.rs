@@ -13,7 +13,7 @@ use fencepost::server::{
         settings::{CONFIG_ENV, Kind, SETTINGS, Setting},
     },
     node::{self, Addresses, EndKind, Listeners, NodeError},
-    telemetry::start_logging,
+    telemetry::{LogFormat, start_logging},
 };
 
 use super::exit::{self, Failure};
@@ -140,10 +140,7 @@ pub(crate) fn run(args: Args) -> exit::Outcome {
     });
     // A thread that hangs in the kernel on a dead disk must not keep the process.
     runtime.shutdown_background();
-    ended.map_err(|error| {
-        tracing::error!(%error, "this node ended");
-        failure(&error)
-    })
+    ended.map_err(|error| tell(&error, config.log_format))
 }
 
 /// Reads the environment and the file, and judges everything together.
@@ -203,6 +200,16 @@ fn signals() -> io::Result<impl Future<Output = ()>> {
 )]
 fn end_at_once(code: i32) {
     process::exit(code);
+}
+
+/// Says once why the node ended: a log of JSON lines gets a line of that kind, a text log the sentence.
+fn tell(error: &NodeError, format: LogFormat) -> Failure {
+    let failure = failure(error);
+    if format == LogFormat::Json && tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!(%error, "this node ended");
+        return failure.quiet();
+    }
+    failure
 }
 
 /// The code of an end: `docs/operations.md` has the same table.

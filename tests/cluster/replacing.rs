@@ -70,7 +70,7 @@ async fn the_remedy_that_a_damaged_node_prints_works_when_followed_to_the_letter
 
     // What it printed, command by command; what is in capitals is left to the reader.
     let new = 4;
-    // The last message is the one for people; the same stands in the log before it.
+    // The last message is the one for people.
     let (_, printed) = said
         .rsplit_once("\nfencepost: ")
         .expect("a message for people");

@@ -123,10 +123,13 @@ impl Judge {
             && !self.given.contains_key(name)
             && !known
         {
+            let env = find(name)
+                .expect("the settings asked for are in the table")
+                .env();
             self.wrong(
                 name,
                 format!(
-                    "is missing: {listen_name} is {}, which says where to listen but not where others \
+                    "is missing: give --{name} or {env}, as host:port; {listen_name} is {}, which says where to listen but not where others \
                      reach this node",
                     listen.ip()
                 ),

@@ -216,7 +216,7 @@ pub const SETTINGS: &[Setting] = &[
     value(
         "cache-size",
         "SIZE",
-        Some("32MiB"),
+        Some("8MiB"),
         STORAGE,
         "Memory for the database's page cache: 1MiB to 4GiB.",
     ),

@@ -364,10 +364,23 @@ impl LeaderView {
             return Ok(());
         }
         let dead: Vec<u64> = after.difference(&self.alive).copied().collect();
+        let mut remedy = format!("bring back one of {dead:?}");
+        // Only what would not be refused in its turn is worth the advice.
+        let removable: Vec<u64> = dead.into_iter().filter(|id| self.can_spare(*id)).collect();
+        if !removable.is_empty() {
+            remedy = format!("{remedy}, or remove one of {removable:?} first");
+        }
         Err(refused(format!(
             "the cluster would lose its quorum: of the voters {after:?}, {quorum} are needed, and only \
-             {alive:?} answer the leader; bring back or remove {dead:?} first"
+             {alive:?} answer the leader; {remedy}"
         )))
+    }
+
+    /// Whether the voters without this one have a quorum that is alive.
+    fn can_spare(&self, id: u64) -> bool {
+        let mut rest = self.voters.clone();
+        let alive = rest.remove(&id) && !rest.is_empty();
+        alive && rest.intersection(&self.alive).count() > rest.len() / 2
     }
 
     fn can_lead(&self, id: u64) -> Result<(), ChangeError> {

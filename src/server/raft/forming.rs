@@ -140,7 +140,7 @@ async fn recheck(node: &RaftNode) -> Result<(), String> {
 fn still_stands(own: u64, id: u64, standing: Standing) -> Result<(), String> {
     let what = match standing {
         Standing::Unspecified | Standing::Member | Standing::Stranger => return Ok(()),
-        Standing::Replaced => "knows it with another data directory",
+        Standing::Replaced => "knows it with another instance id, that is, another data directory",
         Standing::Removed => "knows that it was removed, and node ids are never used again",
         Standing::Stale => "has seen a later state of it: this data directory is a stale copy",
     };
@@ -218,8 +218,9 @@ fn stands_in(node: &RaftNode, id: u64, cluster: &str, standing: Standing) -> Res
         // Its leader will call.
         Standing::Unspecified | Standing::Member => Ok(()),
         Standing::Replaced | Standing::Stale => Err(format!(
-            "node {id} belongs to cluster {cluster}, which knows node {own} with another data \
-             directory: this one is new or was wiped, and must not come back under its old id. \
+            "node {id} belongs to cluster {cluster}, which knows node {own} with another \
+             instance id, that is, another data directory: this one is new or was wiped, and must not \
+             come back under its old id. \
              {}",
             Replacement(own)
         )),

@@ -98,7 +98,13 @@ impl StoreError {
     pub(super) fn sled(doing: &str, error: &sled::Error) -> Self {
         match error {
             sled::Error::Io(error) => Self::io(doing, error),
-            sled::Error::Corruption { .. } => Self::damaged(format!("{doing}: {error}")),
+            sled::Error::Corruption { .. } => {
+                // Its own words are for those who know its code.
+                tracing::warn!(doing, %error, "the database engine found damage");
+                Self::damaged(format!(
+                    "{doing}: bytes in the database are not what was written"
+                ))
+            }
             other => Self {
                 kind: Failure::Io,
                 what: format!("{doing}: {other}").into(),
@@ -231,8 +237,8 @@ pub struct Addition;
 impl fmt::Display for Addition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "start a node with an id that was never used, an empty directory and otherwise the \
-             settings that this one had, `fencepost serve --node-id NEW-ID --data-dir NEW-DIR --join`; \
+            "start a node with an id that was never used, with addresses and an empty directory of \
+             its own, and otherwise the settings that this one had, without `peers`: `fencepost serve --node-id NEW-ID --data-dir NEW-DIR --join`; \
              then run `fencepost cluster add-node NEW-ID HOST:PORT`, with its peer address, and \
              `fencepost cluster promote NEW-ID`.",
         )

@@ -280,7 +280,9 @@ fn explain(dir: &Path, database: &Path, identity: &Identity, error: sled::Error)
             OpenError::io("open", database, error)
         }
         other => {
-            let what = format!("the database cannot be read: {other}");
+            // Its own words are for those who know its code.
+            tracing::warn!(error = %other, "the database engine cannot open the database");
+            let what = "the database cannot be read: its bytes are not what was written";
             Damage::new(dir, identity.node_id, what).into()
         }
     }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::{
     issuer::{self, Command, Outcome, RaiseFloorOutcome, RevokeOutcome},
+    limits::FLOOR_MAX,
     server::{
         api::{
             Api,
@@ -13,6 +14,7 @@ use crate::{
             propose::mismatched,
         },
         clock,
+        raft::Role,
     },
     wire::{
         failure::{Failure, Reason},
@@ -89,9 +91,16 @@ impl Method for RaiseFloor {
     }
 
     async fn lead(api: &Api, above: &u64, deadline: Instant) -> Result<Self::Response, Halt> {
+        let stamped_at_us = clock::wall_us();
+        let limit = stamped_at_us.min(FLOOR_MAX);
+        // The machine judges the same; what it would refuse need not fill the log.
+        let leads = api.raft.leadership().borrow().role == Role::Leader;
+        if leads && *above > limit {
+            return Err(beyond_clock(limit).into());
+        }
         let command = Command::RaiseFloor(issuer::RaiseFloor {
             above: *above,
-            stamped_at_us: clock::wall_us(),
+            stamped_at_us,
         });
         let committed = api.proposals.propose(&command, deadline).await?;
         match committed.outcome {
@@ -102,8 +111,7 @@ impl Method for RaiseFloor {
                 })
             }
             Outcome::RaiseFloor(RaiseFloorOutcome::BeyondClock { limit }) => {
-                let limit = format!("at most {limit}, the leader's clock in microseconds");
-                Err(Failure::invalid("above", limit).into())
+                Err(beyond_clock(limit).into())
             }
             other => Err(mismatched(&other)),
         }
@@ -112,4 +120,9 @@ impl Method for RaiseFloor {
     fn header(response: &mut Self::Response) -> &mut Option<ResponseHeader> {
         &mut response.header
     }
+}
+
+fn beyond_clock(limit: u64) -> Failure {
+    let limit = format!("at most {limit}, the leader's clock in microseconds");
+    Failure::invalid("above", limit)
 }

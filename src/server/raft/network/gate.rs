@@ -161,7 +161,7 @@ impl Gate {
         if envelope.receiver_id == local.node_id && local.cluster().is_none() {
             // Somebody's membership has this id with another data directory, and this one is blank.
             self.fate.identity(format!(
-                "cluster {} knows node {} with another data directory: {refusal}",
+                "cluster {} knows node {} with another instance id: {refusal}",
                 envelope.cluster, local.node_id
             ));
         }
