@@ -1,6 +1,6 @@
 //! `fencepost acquire`: ask for a resource.
 
-use super::caller::Caller;
+use super::caller::{Caller, Next};
 use super::exit::{self, Failure, REFUSED};
 use super::holder::{self, quoted};
 use super::{connection::Output, duration};
@@ -31,6 +31,7 @@ pub(crate) struct Args {
 
     /// How long the grant lives without a renewal, 100ms to 24h
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl, default_value = "30s")]
+    #[arg(allow_hyphen_values = true)]
     ttl: Ttl,
 
     /// Print the token alone, for scripts
@@ -58,16 +59,16 @@ pub(crate) async fn run(args: Args, caller: Caller) -> exit::Outcome {
 }
 
 /// What to type when nobody knows whether the asking took effect.
-fn ask_again(args: &Args, ask: &Ask) -> String {
+fn ask_again(args: &Args, ask: &Ask) -> Next {
     let resource = quoted(args.resource.as_str());
     let (holder, ttl, key) = (
         quoted(args.holder.holder().as_str()),
-        args.ttl.as_ms(),
+        duration::exact(args.ttl.as_duration()),
         ask.key(),
     );
-    format!(
-        "It may have been granted. Ask again under the same id, which takes effect at most once:\n  \
-         fencepost acquire {resource} --holder {holder} --ttl {ttl}ms --request-id {key}"
+    Next::new(
+        "It may have been granted. Ask again under the same id, which takes effect at most once:",
+        format!("fencepost acquire {resource} --holder {holder} --ttl {ttl} --request-id {key}"),
     )
 }
 
@@ -77,7 +78,14 @@ async fn granted(args: &Args, caller: &Caller, acquired: Acquired) -> exit::Outc
         // When a replayed grant began is not known: only a renewal says how long it lasts.
         let renewals = [acquired.renewal()];
         let token = acquired.token;
-        let next = format!("It was granted with token {token}; renew or inspect it.");
+        let next = Next::new(
+            "It was granted; a renewal tells how long it lasts:",
+            format!(
+                "fencepost renew {} {token} --holder {}",
+                quoted(acquired.resource.as_str()),
+                quoted(acquired.holder.as_str())
+            ),
+        );
         let outcomes = caller.client.renew(&renewals).await;
         match outcomes
             .map_err(|error| caller.failed(&error, &next))?

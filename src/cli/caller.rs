@@ -3,7 +3,8 @@
 use super::connection::{Options, Output};
 use super::duration;
 use super::exit::{self, Failure, UNEXPECTED, USAGE};
-use fencepost::client::{self, Client, Error, ErrorKind};
+use super::holder::quoted;
+use fencepost::client::{self, Cause, Client, Error, ErrorKind};
 use std::io::{self, IsTerminal, Write};
 use std::pin::pin;
 use std::time::Duration;
@@ -12,6 +13,32 @@ use serde::Serialize;
 
 /// How long a command may be without a word when no node has answered at all.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// What to do about an outcome that nobody knows.
+pub(crate) struct Next {
+    /// Why it helps, for people.
+    words: &'static str,
+    /// What to type; it stands alone in JSON.
+    command: String,
+}
+
+impl Next {
+    pub(crate) fn new(words: &'static str, command: String) -> Self {
+        Self { words, command }
+    }
+
+    /// For reads: their outcome is never unknown.
+    pub(crate) fn none() -> Self {
+        Self::new("", String::new())
+    }
+
+    /// The command that runs now may be repeated as it stands.
+    pub(crate) fn repeat(words: &'static str) -> Self {
+        let arguments = std::env::args().skip(1).map(|word| quoted(&word));
+        let command = std::iter::once("fencepost".to_owned()).chain(arguments);
+        Self::new(words, command.collect::<Vec<_>>().join(" "))
+    }
+}
 
 /// What a command that talks to a cluster works with.
 pub(crate) struct Caller {
@@ -55,7 +82,7 @@ impl Caller {
 
     /// Turns a failed call into the end of the command, with `next` as what to do about an outcome that
     /// nobody knows.
-    pub(crate) fn failed(&self, error: &Error, next: &str) -> Failure {
+    pub(crate) fn failed(&self, error: &Error, next: &Next) -> Failure {
         let failure = explain(error, next);
         if self.output == Output::Json {
             let told = self.answer("", &FailedJson::new(error, next));
@@ -127,14 +154,20 @@ fn code(error: &Error) -> u8 {
         ErrorKind::Invalid { .. } | ErrorKind::RequestIdReused | ErrorKind::ClusterMismatch(_) => {
             USAGE
         }
+        _ if matches!(error.last_cause(), Some(Cause::WrongPort { .. })) => USAGE,
         _ => UNEXPECTED,
     }
 }
 
-fn explain(error: &Error, next: &str) -> Failure {
+fn explain(error: &Error, next: &Next) -> Failure {
     let failure = Failure::new(code(error), error);
     match error.kind() {
-        _ if error.can_have_had_effect() => failure.hint(next),
+        _ if error.can_have_had_effect() => failure
+            .hint(next.words)
+            .hint(format_args!("  {}", next.command)),
+        ErrorKind::Unavailable if matches!(error.last_cause(), Some(Cause::Forming { .. })) => {
+            failure.hint("It is safe to try again once the nodes have found each other.")
+        }
         ErrorKind::Unavailable => failure
             .hint("It is safe to try again. Is the cluster running, and are these its nodes?")
             .hint("`fencepost dev` starts one here; --endpoints or FENCEPOST_ENDPOINTS names another."),
@@ -165,7 +198,7 @@ struct FailedJson<'a> {
 }
 
 impl<'a> FailedJson<'a> {
-    fn new(error: &Error, next: &'a str) -> Self {
+    fn new(error: &Error, next: &'a Next) -> Self {
         Self {
             outcome: "failed",
             kind: match error.kind() {
@@ -185,7 +218,7 @@ impl<'a> FailedJson<'a> {
             attempts: error.attempts(),
             leader: error.leader_hint().map(ToString::to_string),
             next: if error.can_have_had_effect() {
-                next
+                &next.command
             } else {
                 ""
             },

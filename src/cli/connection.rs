@@ -23,7 +23,7 @@ pub(crate) struct Options {
         env = "FENCEPOST_TIMEOUT",
         value_name = "DURATION"
     )]
-    #[arg(value_parser = duration::parse, default_value = "10s")]
+    #[arg(value_parser = duration::parse_positive, default_value = "10s")]
     pub(crate) timeout: Duration,
 
     /// How to print answers

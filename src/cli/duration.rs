@@ -1,6 +1,7 @@
 //! Durations as people write them: `500ms`, `30s`, `5m`, `1h 30m`.
 
 use fencepost::grant::Ttl;
+use fencepost::limits::{TTL_MS_MAX, TTL_MS_MIN};
 use std::time::Duration;
 
 /// Parses a duration argument. A bare number is refused, because nobody knows what it counts.
@@ -19,7 +20,34 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 ///
 /// A sentence that names the accepted form, or the limits.
 pub(crate) fn parse_ttl(text: &str) -> Result<Ttl, String> {
-    Ttl::try_from(parse(text)?).map_err(|error| error.to_string())
+    let range = || {
+        let (least, most) = (human_ms(TTL_MS_MIN), TTL_MS_MAX / 3_600_000);
+        format!("a TTL must lie between {least} and {most}h")
+    };
+    // Below zero is out of range, and not a number without a unit.
+    if text.starts_with('-') {
+        return Err(range());
+    }
+    Ttl::try_from(parse(text)?).map_err(|_| range())
+}
+
+/// Parses a duration that must not be zero.
+///
+/// # Errors
+///
+/// A sentence that names the accepted form.
+pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err("it must be longer than 0s".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// A duration as [`parse`] reads it, without loss and in one word: `30s`, `1m30s`.
+pub(crate) fn exact(duration: Duration) -> String {
+    humantime::format_duration(duration)
+        .to_string()
+        .replace(' ', "")
 }
 
 /// A duration for people, as [`human_ms`].
@@ -49,14 +77,20 @@ mod tests {
         assert_eq!(parse("5m").unwrap(), Duration::from_secs(300));
         assert!(parse("30").unwrap_err().contains("such as 500ms"));
         assert!(parse("-1s").is_err());
+        assert!(parse_positive("0s").is_err());
+        let odd = Duration::from_millis(90_500);
+        assert_eq!(
+            (exact(odd).as_str(), parse(&exact(odd))),
+            ("1m30s500ms", Ok(odd))
+        );
     }
 
     #[test]
     fn a_ttl_is_refused_outside_its_limits() {
         assert_eq!(parse_ttl("30s").unwrap(), Ttl::default());
-        for text in ["0s", "99ms", "25h", "2000years"] {
+        for text in ["0s", "99ms", "25h", "2000years", "-1s"] {
             let error = parse_ttl(text).unwrap_err();
-            assert!(error.contains("between 100 ms"), "{error}");
+            assert!(error.contains("between 100ms and 24h"), "{error}");
         }
     }
 

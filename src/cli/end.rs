@@ -1,7 +1,7 @@
 //! `fencepost renew`, `release` and `revoke`: what is done to one grant, named by its token.
 
 use super::acquire::{EndedJson, millis};
-use super::caller::Caller;
+use super::caller::{Caller, Next};
 use super::duration;
 use super::exit::{self, Failure, REFUSED};
 use super::holder::{self, quoted};
@@ -30,7 +30,7 @@ pub(crate) struct RenewArgs {
     #[command(flatten)]
     holder: holder::Options,
     /// Another TTL from now on, 100ms to 24h; unless set, the grant keeps its own
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl, allow_hyphen_values = true)]
     ttl: Option<Ttl>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn renew(args: RenewArgs, caller: Caller) -> exit::Outcome {
         ttl: args.ttl,
     };
     let outcomes = caller.client.renew(&[renewal]).await;
-    let outcomes = outcomes.map_err(|error| caller.failed(&error, REPEAT))?;
+    let outcomes = outcomes.map_err(|error| caller.failed(&error, &Next::repeat(REPEAT)))?;
     let one = Grant {
         resource: &args.resource,
         token: args.token,
@@ -99,7 +99,7 @@ pub(crate) async fn renew(args: RenewArgs, caller: Caller) -> exit::Outcome {
         RenewOutcome::Ended(ended) => {
             one.ended(&caller, &ended, "Stop using it, and acquire anew.")
         }
-        RenewOutcome::Unknown => one.unknown(&caller, Some(holder.as_str())),
+        RenewOutcome::Unknown => one.unknown(&caller, Some(holder.as_str())).await,
     }
 }
 
@@ -113,14 +113,14 @@ pub(crate) async fn release(args: ReleaseArgs, caller: Caller) -> exit::Outcome 
         resource: &args.resource,
         token: args.token,
     };
-    match outcome.map_err(|error| caller.failed(&error, REPEAT))? {
+    match outcome.map_err(|error| caller.failed(&error, &Next::repeat(REPEAT)))? {
         ReleaseOutcome::Released => {
             caller.answer(&format!("Released {}.", one.name()), &one.done("released"))
         }
         ReleaseOutcome::Ended(ended) => {
             one.ended(&caller, &ended, "There was nothing left to release.")
         }
-        ReleaseOutcome::Unknown => one.unknown(&caller, Some(holder.as_str())),
+        ReleaseOutcome::Unknown => one.unknown(&caller, Some(holder.as_str())).await,
     }
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn revoke(args: RevokeArgs, caller: Caller) -> exit::Outcome {
         resource: &args.resource,
         token: args.token,
     };
-    match outcome.map_err(|error| caller.failed(&error, REPEAT))? {
+    match outcome.map_err(|error| caller.failed(&error, &Next::repeat(REPEAT)))? {
         RevokeOutcome::Revoked => {
             let human = format!("Revoked {}: token {} is no more.", one.name(), args.token);
             caller.answer(&human, &one.done("revoked"))
@@ -141,7 +141,7 @@ pub(crate) async fn revoke(args: RevokeArgs, caller: Caller) -> exit::Outcome {
         RevokeOutcome::Ended(ended) => {
             one.ended(&caller, &ended, "There was nothing left to revoke.")
         }
-        RevokeOutcome::Unknown => one.unknown(&caller, None),
+        RevokeOutcome::Unknown => one.unknown(&caller, None).await,
     }
 }
 
@@ -176,7 +176,7 @@ impl<'a> Grant<'a> {
         caller.refuse(failure, &EndedJson::new(self.resource.as_str(), ended))
     }
 
-    fn unknown(&self, caller: &Caller, holder: Option<&str>) -> exit::Outcome {
+    async fn unknown(&self, caller: &Caller, holder: Option<&str>) -> exit::Outcome {
         let whose = holder
             .map(|holder| format!(" of {holder}"))
             .unwrap_or_default();
@@ -185,11 +185,24 @@ impl<'a> Grant<'a> {
             self.name(),
             self.token
         );
-        let failure = Failure::new(REFUSED, message).hint(format_args!(
-            "It ended long ago, or the names do not belong together: see `fencepost inspect {}`.",
-            self.name()
-        ));
+        let failure = Failure::new(REFUSED, message);
+        let failure = match self.whose(caller).await {
+            Some(other) if holder.is_some() => failure.hint(format_args!(
+                "The grant with this token belongs to {other}: add --holder {}",
+                quoted(&other)
+            )),
+            _ => failure.hint(format_args!(
+                "It ended long ago, or the names do not belong together: see `fencepost inspect {}`.",
+                self.name()
+            )),
+        };
         caller.refuse(failure, &self.done("unknown"))
+    }
+
+    /// Who holds the live grant with this token. It is only asked for advice, so a failure is no answer.
+    async fn whose(&self, caller: &Caller) -> Option<String> {
+        let live = caller.client.inspect(self.resource).await.ok()??;
+        (live.token.value() == self.token).then(|| live.holder.to_string())
     }
 }
 

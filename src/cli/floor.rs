@@ -1,6 +1,6 @@
 //! `fencepost raise-floor`: lift all further tokens.
 
-use super::caller::Caller;
+use super::caller::{Caller, Next};
 use super::exit;
 use serde::Serialize;
 
@@ -12,18 +12,27 @@ every token from now on is greater. It can be repeated, and never lowers anythin
 number of microseconds since 1970, so that a later restore from a backup can still go higher.
 
 Example:
-  fencepost raise-floor 48211")]
+  fencepost raise-floor 5000000")]
 pub(crate) struct Args {
     /// The number that all further tokens must exceed
     above: u64,
 }
 
 pub(crate) async fn run(args: Args, caller: Caller) -> exit::Outcome {
+    let before = caller.client.status().await;
+    let before = before.map_err(|error| caller.failed(&error, &Next::none()))?;
     let floor = caller.client.raise_floor(args.above).await;
-    let next = "It is safe to repeat this command: the floor is absolute, and never lowered.";
-    let floor = floor.map_err(|error| caller.failed(&error, next))?;
+    let next = Next::repeat(
+        "It is safe to repeat this command: the floor is absolute, and never lowered.",
+    );
+    let floor = floor.map_err(|error| caller.failed(&error, &next))?;
+    // The floor never falls: if it was as high before, this command has not moved it.
+    let every = match floor == before.floor {
+        true => "Nothing had to change: every",
+        false => "Every",
+    };
     let human = format!(
-        "Every token from now on is greater than {}. The floor is {floor}.",
+        "{every} token from now on is greater than {}. The floor is {floor}.",
         args.above
     );
     let json = FloorJson {

@@ -8,8 +8,8 @@ use std::os::unix::process::parent_id;
 /// The options of a command that speaks for a holder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// In whose name; unless set it is user@host:shell, so that the commands of one shell (or script) speak
-    /// for the same holder and those of two do not
+    /// In whose name; unless set it is user@host:pid with the process id of the shell, so that the commands of
+    /// one shell (or script) speak for the same holder and those of two do not
     #[arg(long, short = 'H', env = "FENCEPOST_HOLDER", value_name = "NAME")]
     holder: Option<Holder>,
 }
@@ -39,7 +39,7 @@ fn of_this_shell() -> Holder {
     let user = ["USER", "LOGNAME"]
         .iter()
         .find_map(|name| env::var(name).ok());
-    let user = user.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
+    let user = user.unwrap_or_else(|| format!("uid-{}", rustix::process::getuid().as_raw()));
     let host = rustix::system::uname()
         .nodename()
         .to_string_lossy()

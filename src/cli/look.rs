@@ -1,7 +1,7 @@
 //! `fencepost inspect` and `list`: who holds what.
 
 use super::acquire::millis;
-use super::caller::{Caller, to_json};
+use super::caller::{Caller, Next, to_json};
 use super::connection::Output;
 use super::duration;
 use super::exit;
@@ -39,7 +39,7 @@ pub(crate) struct ListArgs {
 
 pub(crate) async fn inspect(args: InspectArgs, caller: Caller) -> exit::Outcome {
     let grant = caller.client.inspect(&args.resource).await;
-    let grant = grant.map_err(|error| caller.failed(&error, ""))?;
+    let grant = grant.map_err(|error| caller.failed(&error, &Next::none()))?;
     let name = quoted(args.resource.as_str());
     let human = match &grant {
         None => format!("{name} is free."),
@@ -70,7 +70,7 @@ pub(crate) async fn list(args: ListArgs, caller: Caller) -> exit::Outcome {
             .client
             .list(&args.prefix, page_size, next.as_deref())
             .await;
-        let page = page.map_err(|error| caller.failed(&error, ""))?;
+        let page = page.map_err(|error| caller.failed(&error, &Next::none()))?;
         for grant in &page.grants {
             match (caller.output, count) {
                 (Output::Json, 0) => write!(stdout, "{{\"grants\":[")?,

@@ -21,6 +21,7 @@ mod floor;
 mod holder;
 mod look;
 mod man;
+mod number;
 mod ports;
 mod serve;
 mod status;

@@ -1,9 +1,10 @@
 //! `fencepost status`: how the cluster is, in a few lines.
 
 use super::acquire::millis;
-use super::caller::Caller;
+use super::caller::{Caller, Next};
 use super::duration;
 use super::exit;
+use super::number::counted;
 use fencepost::client::{Member, NodeStatus, Role};
 use serde::Serialize;
 
@@ -17,9 +18,14 @@ Example:
   fencepost status --output json | jq .leader")]
 pub(crate) struct Args {}
 
+/// What is said of a node that is out of touch with its cluster.
+pub(super) const NO_QUORUM: &str = "\
+NO QUORUM: this node has heard from no leader, or as the leader from no majority, for seconds. Nothing can be
+granted or renewed through it, and the leader named here may be gone. Its figures may be old.";
+
 pub(crate) async fn run(caller: Caller) -> exit::Outcome {
     let status = caller.client.status().await;
-    let status = status.map_err(|error| caller.failed(&error, ""))?;
+    let status = status.map_err(|error| caller.failed(&error, &Next::none()))?;
     caller.answer(&human(&status), &StatusJson::new(&status))
 }
 
@@ -35,7 +41,7 @@ fn human(status: &NodeStatus) -> String {
     };
     if status.role == Role::Forming {
         return format!(
-            "Cluster {} of issuer {} is forming: its nodes have not all found each other yet.",
+            "Cluster {} (issuer {}) is forming: its nodes have not all found each other yet.",
             status.cluster_id, status.issuer
         );
     }
@@ -46,8 +52,13 @@ fn human(status: &NodeStatus) -> String {
     let last = status
         .last_token
         .map_or_else(|| "none yet".to_owned(), |token| token.to_string());
+    let alarm = match status.in_touch {
+        true => String::new(),
+        false => format!("\n{NO_QUORUM}\n"),
+    };
+    let voters = counted(voters, "voting node");
     format!(
-        "Cluster {} of issuer {}: {voters} voting nodes{learners}, {led}.\n\
+        "Cluster {} (issuer {}): {voters}{learners}, {led}.\n{alarm}\
          \n  live leases  {}\n  last token   {last}\n  floor        {}\n  applied      index {} by node {} \
          ({}, version {}, up {})",
         status.cluster_id,
@@ -69,6 +80,7 @@ pub(super) struct StatusJson<'a> {
     issuer: &'a str,
     node_id: u64,
     role: &'static str,
+    in_touch: bool,
     term: u64,
     leader: Option<LeaderJson<'a>>,
     last_log_index: u64,
@@ -112,6 +124,7 @@ impl<'a> StatusJson<'a> {
             issuer: &status.issuer,
             node_id: status.node_id,
             role: status.role.as_str(),
+            in_touch: status.in_touch,
             term: status.term,
             leader: status.leader.as_ref().map(|leader| LeaderJson {
                 node_id: leader.node_id,

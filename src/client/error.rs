@@ -87,6 +87,11 @@ pub enum Cause {
         /// What came instead of an answer.
         detail: String,
     },
+    /// Somebody listens there, and does not speak the client's protocol.
+    WrongPort {
+        /// Where.
+        address: Address,
+    },
     /// The answer breaks the wire contract.
     Unreadable {
         /// Which part of it, and how.
@@ -198,6 +203,11 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.0;
         write!(f, "{}: ", inner.operation.replace('_', "-"))?;
+        if let (ErrorKind::BadAnswer, Some(cause @ Cause::WrongPort { .. })) =
+            (&inner.kind, &inner.cause)
+        {
+            return cause.fmt(f);
+        }
         match &inner.kind {
             ErrorKind::Invalid { field, limit } => {
                 return write!(f, "{field} is not valid: {limit}");
@@ -255,7 +265,16 @@ impl fmt::Display for Cause {
             } => write!(f, "{address} says: {message}"),
             Self::Broken { address, detail } => write!(f, "{address} broke off: {detail}"),
             Self::Unreadable { detail } => f.write_str(detail),
-            Self::Forming { address } => write!(f, "{address} is part of no cluster yet"),
+            Self::WrongPort { address } => write!(
+                f,
+                "{address} is not a client port of a fencepost node; the defaults are 7100 (clients), 7200 (peers) \
+                 and 7300 (HTTP)"
+            ),
+            Self::Forming { address } => write!(
+                f,
+                "{address} is part of no cluster yet: it waits for the other nodes of its founding list, or to be \
+                 added; its log names them"
+            ),
         }
     }
 }

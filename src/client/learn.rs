@@ -9,6 +9,7 @@ use super::trial::{Fault, Next};
 use crate::wire::failure::{Failure, Reason};
 use crate::wire::v1::ResponseHeader;
 use std::error::Error as _;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tonic::{Code, ConnectError, Status};
@@ -112,6 +113,14 @@ impl Shared {
                 next: Next::Elsewhere,
             };
         }
+        if self.knocks_at_the_wrong_port(status) {
+            // It knows none of our calls, so none can have had an effect.
+            return Fault {
+                cause: Cause::WrongPort { address },
+                open: false,
+                next: Next::Stop(ErrorKind::BadAnswer),
+            };
+        }
         let detail = format!("{:?}: {}", status.code(), status.message());
         let next = match status.code() {
             // Nothing on the way, nor another node, would answer otherwise.
@@ -125,6 +134,16 @@ impl Shared {
             open: true,
             next,
         }
+    }
+
+    /// Whether whoever answered is no issuer at all. A node's peer port knows no such service; its HTTP port
+    /// answers without gRPC's trailer. Later, a node of an older version may lack a single call.
+    fn knocks_at_the_wrong_port(&self, status: &Status) -> bool {
+        let no_grpc = status
+            .message()
+            .starts_with("grpc-status header missing, mapped from HTTP status code 404");
+        let no_such_call = status.code() == Code::Unimplemented;
+        !self.verified.load(Ordering::Acquire) && (no_grpc || no_such_call)
     }
 }
 

@@ -85,6 +85,9 @@ pub struct NodeStatus {
     pub leader: Option<Leader>,
     /// What it is.
     pub role: Role,
+    /// Whether it heard from a leader, or as the leader from a quorum, within the last two seconds or so.
+    /// Without that nothing can be granted through it, and [`leader`](Self::leader) may be gone.
+    pub in_touch: bool,
     /// Its term.
     pub term: u64,
     /// The end of its log.
@@ -118,7 +121,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure never had an effect.
+    /// A failure never had an effect. While the nodes that answer are part of no cluster yet, it comes at once,
+    /// with [`Cause::Forming`](super::Cause::Forming).
     pub async fn status(&self) -> Result<NodeStatus, Error> {
         let mut trial = self.shared.trial::<ShowStatus>();
         let request = |_| v1::StatusRequest {};

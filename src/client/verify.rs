@@ -5,8 +5,8 @@
 //! give the moment that an acquire has to carry (`asked_at`).
 
 use super::call::Shared;
-use super::error::{Error, ErrorKind};
-use super::method::ShowStatus;
+use super::error::{Cause, Error, ErrorKind};
+use super::method::{Method, ShowStatus};
 use super::trial::{Fault, Next, Trial};
 use crate::wire::v1::{StatusRequest, StatusResponse};
 use std::sync::Arc;
@@ -20,6 +20,17 @@ use tokio::task::JoinSet;
 const GRACE: Duration = Duration::from_millis(200);
 
 type Probe = Result<StatusResponse, Fault>;
+
+/// What one endpoint's answer says about the cluster.
+enum Found {
+    Ours,
+    /// It is part of none yet.
+    Forming(Cause),
+    /// It will never be: no client port.
+    Never,
+    /// Not known.
+    Nothing,
+}
 
 impl Shared {
     /// Returns once the endpoints that can be reached are known to belong to one cluster.
@@ -46,7 +57,9 @@ impl Shared {
     async fn ask_all(self: &Arc<Self>, trial: &mut Trial) -> Result<bool, Error> {
         let limit = trial.limit(self.options.attempt_timeout, self.clock.now());
         let mut probes = JoinSet::new();
-        for address in self.known().route.configured().to_vec() {
+        let configured = self.known().route.configured().to_vec();
+        let (count, mut never, mut forming) = (configured.len(), 0, None);
+        for address in configured {
             let shared = Arc::clone(self);
             probes.spawn(async move {
                 shared
@@ -55,42 +68,66 @@ impl Shared {
             });
         }
         while let Some(probe) = probes.join_next().await {
-            if self.note(trial, probe)? {
-                // The rest within the grace; aborted with the set after it.
-                let rest = async {
-                    while let Some(probe) = probes.join_next().await {
-                        self.note(trial, probe)?;
-                    }
-                    Ok(())
-                };
-                return match tokio::time::timeout(GRACE, rest).await {
-                    Ok(Err(error)) => Err(error),
-                    Ok(Ok(())) | Err(_) => Ok(true),
-                };
+            match self.note(trial, probe)? {
+                Found::Ours => return self.note_rest(trial, probes).await,
+                Found::Forming(cause) => forming = Some(cause),
+                Found::Never => never += 1,
+                Found::Nothing => {}
+            }
+        }
+        if never == count {
+            return Err(self.end(trial, ErrorKind::BadAnswer));
+        }
+        if let Some(cause) = forming {
+            trial.take_read(cause);
+            // Who asks how the cluster is has the answer: there is none yet.
+            if trial.operation == ShowStatus::NAME {
+                return Err(self.end(trial, ErrorKind::Unavailable));
             }
         }
         Ok(false)
     }
 
-    /// Takes note of one endpoint's answer; true when it belongs to our cluster.
+    /// One endpoint belongs to a cluster. Notes the rest within the grace; aborted with the set after it.
+    async fn note_rest(
+        &self,
+        trial: &mut Trial,
+        mut probes: JoinSet<Probe>,
+    ) -> Result<bool, Error> {
+        let rest = async {
+            while let Some(probe) = probes.join_next().await {
+                self.note(trial, probe)?;
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(GRACE, rest).await {
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(())) | Err(_) => Ok(true),
+        }
+    }
+
+    /// Takes note of one endpoint's answer.
     fn note(
         &self,
         trial: &mut Trial,
         probe: Result<Probe, tokio::task::JoinError>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Found, Error> {
         let Ok(answer) = probe else {
-            return Ok(false);
+            return Ok(Found::Nothing);
         };
         match answer {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Found::Ours),
             Err(Fault { cause, next, .. }) => {
-                let mismatch = match next {
-                    Next::Stop(kind @ ErrorKind::ClusterMismatch(_)) => Some(kind),
-                    // Another endpoint may do better than one that is no fencepost node at all.
-                    _ => None,
-                };
-                trial.take_read(cause);
-                mismatch.map_or(Ok(false), |kind| Err(self.end(trial, kind)))
+                trial.take_read(cause.clone());
+                match (next, cause) {
+                    (Next::Stop(kind @ ErrorKind::ClusterMismatch(_)), _) => {
+                        Err(self.end(trial, kind))
+                    }
+                    // Another endpoint may do better.
+                    (_, Cause::WrongPort { .. }) => Ok(Found::Never),
+                    (_, cause @ Cause::Forming { .. }) => Ok(Found::Forming(cause)),
+                    _ => Ok(Found::Nothing),
+                }
             }
         }
     }

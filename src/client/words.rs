@@ -92,6 +92,7 @@ pub(super) fn node_status(wire: v1::StatusResponse) -> Result<NodeStatus, Unread
         issuer: header.issuer,
         leader: header.leader.map(leader),
         role,
+        in_touch: wire.in_touch,
         term: wire.term,
         last_log_index: wire.last_log_index,
         committed_index: wire.committed_index,

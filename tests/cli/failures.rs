@@ -120,3 +120,52 @@ async fn a_field_that_the_node_finds_invalid_is_a_usage_error() {
         run.stderr
     );
 }
+
+#[tokio::test]
+async fn a_port_that_is_not_for_clients_is_named_at_once() {
+    use tonic::Status;
+    let other = Fake::start(|_, _| Act::Foreign(Status::unimplemented(""))).await;
+    let run = fencepost(&["acquire", "jobs", "--endpoints", &other.address]).await;
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    for part in [&other.address, "not a client port", "7100"] {
+        assert!(run.stderr.contains(part), "{}", run.stderr);
+    }
+    assert_eq!((other.count("status"), other.count("acquire")), (1, 0));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_no_client_port_does_not_spoil_the_others() {
+    use tonic::Status;
+    let other = Fake::start(|_, _| Act::Foreign(Status::unimplemented(""))).await;
+    let node = Fake::start(|_, _| Act::Answer).await;
+    let endpoints = format!("{},{}", other.address, node.address);
+    let run = fencepost(&["acquire", "jobs", "--endpoints", &endpoints]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn a_status_says_at_once_that_there_is_no_cluster_yet() {
+    let node = Fake::start(|_, _| Act::Answer).await;
+    node.become_(|node| node.cluster = 0);
+    let run = fencepost(&["status", "--endpoints", &node.address]).await;
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("part of no cluster yet"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(node.count("status"), 1);
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_quorum_does_not_look_healthy() {
+    let node = Fake::start(|_, _| Act::Answer).await;
+    node.become_(|node| node.in_touch = false);
+    for args in [&["status"][..], &["cluster", "status"]] {
+        let run = finish(binary().args(args).args(["--endpoints", &node.address])).await;
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert!(run.stdout.contains("NO QUORUM"), "{}", run.stdout);
+    }
+    let json = fencepost(&["status", "-o", "json", "--endpoints", &node.address]).await;
+    assert_eq!(json.json()["in_touch"], false);
+}

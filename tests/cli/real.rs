@@ -67,6 +67,14 @@ async fn a_grant_is_shown_revoked_and_gone() {
         (wrong.code, &wrong.json()["outcome"]),
         (Some(3), &"unknown".into())
     );
+    let endpoints = cluster.endpoints();
+    let args = ["release", "jobs", token, "--holder", "you"];
+    let advice = fencepost(&[&args[..], &["--endpoints", &endpoints]].concat()).await;
+    assert!(
+        advice.stderr.contains("belongs to me: add --holder me"),
+        "{}",
+        advice.stderr
+    );
     assert_eq!(run(&["revoke", "jobs", token]).await.code, Some(0));
     let renewed = run(&["renew", "jobs", token, "--holder", "me"]).await;
     assert_eq!(renewed.code, Some(3));
@@ -74,6 +82,13 @@ async fn a_grant_is_shown_revoked_and_gone() {
     assert_eq!(run(&["inspect", "jobs"]).await.json()["free"], true);
     let floor = run(&["raise-floor", "1000000"]).await;
     assert_eq!(floor.code, Some(0), "{}", floor.stderr);
+    let again = ["raise-floor", "1000000", "--endpoints", &endpoints];
+    let again = fencepost(&again).await;
+    assert!(
+        again.stdout.starts_with("Nothing had to change"),
+        "{}",
+        again.stdout
+    );
     let higher = run(&["acquire", "jobs", "--holder", "me"]).await.json()["token"].clone();
     assert!(higher.as_str().unwrap().parse::<u64>().unwrap() > 1_000_000);
 }
@@ -120,7 +135,11 @@ async fn the_membership_changes_one_node_at_a_time() {
         added.stderr
     );
     run(&["cluster", "promote", "4"]).await;
-    run(&["cluster", "remove-node", "1"]).await;
+    let removed = run(&["cluster", "remove-node", "1"]).await.stdout;
+    assert!(
+        removed.contains("3 voting nodes left: the cluster bears the loss of 1."),
+        "{removed}"
+    );
     let status = run(&["cluster", "status", "-o", "json"]).await.json();
     let nodes: Vec<_> = status["nodes"]
         .as_array()

@@ -72,8 +72,10 @@ async fn scripts_learn_that_it_may_have_had_an_effect() {
         (&json["kind"], &json["can_have_had_effect"]),
         (&"unknown_outcome".into(), &true.into())
     );
+    let next = json["next"].as_str().unwrap();
     assert!(
-        json["next"].as_str().unwrap().contains("--request-id"),
+        next.starts_with("fencepost acquire jobs --holder ")
+            && next.contains(" --ttl 30s --request-id "),
         "{json}"
     );
 }

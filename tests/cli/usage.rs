@@ -4,7 +4,7 @@ use crate::fencepost;
 
 #[tokio::test]
 async fn bad_arguments_are_named_with_what_would_do() {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 16] = [
         (&[], "Usage: fencepost"),
         (&["aquire"], "acquire"),
         (&["acquire"], "RESOURCE"),
@@ -12,10 +12,9 @@ async fn bad_arguments_are_named_with_what_would_do() {
         (&["acquire", " x"], "blank"),
         (&["acquire", "x\ny"], "control character"),
         (&["acquire", "x", "--ttl", "30"], "such as 500ms, 30s or 5m"),
-        (
-            &["acquire", "x", "--ttl", "99ms"],
-            "between 100 ms and 86400000 ms",
-        ),
+        (&["acquire", "x", "--ttl", "99ms"], "between 100ms and 24h"),
+        (&["acquire", "x", "--ttl", "-1s"], "between 100ms and 24h"),
+        (&["status", "--timeout", "0s"], "longer than 0s"),
         (&["acquire", "x", "--ttl", "86400000000000000000s"], "--ttl"),
         (&["acquire", "x", "--request-id", "xyz"], "hexadecimal"),
         (&["release", "x", "0"], "between 1 and"),

@@ -45,6 +45,7 @@ pub(crate) struct Character {
     pub(crate) grants: Vec<Grant>,
     pub(crate) members: Vec<Member>,
     pub(crate) last_log_index: u64,
+    pub(crate) in_touch: bool,
     pub(crate) script: Script,
 }
 
@@ -86,6 +87,7 @@ impl Fake {
             grants: Vec::new(),
             members: Vec::new(),
             last_log_index: 0,
+            in_touch: true,
             script: Box::new(script),
         };
         let node = Node(Arc::new(Mutex::new(Inner {
@@ -311,6 +313,7 @@ impl Cluster for Node {
             role: Role::Leader.into(),
             members: inner.character.members.clone(),
             last_log_index: inner.character.last_log_index,
+            in_touch: inner.character.in_touch,
             ..StatusResponse::default()
         }))
     }

@@ -8,7 +8,7 @@ mod load;
 mod record;
 mod report;
 
-use super::caller::{self, Caller};
+use super::caller::{self, Caller, Next};
 use super::exit::{self, Failure, UNAVAILABLE};
 use super::{connection, duration};
 use clap::ValueEnum;
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, options: &connection::Options) -> exit::Outcome {
 async fn measure(args: &Args, caller: &Caller) -> exit::Outcome {
     // The first call finds the leader, so that the load goes there and fails early if nobody is there.
     let status = caller.client.status().await;
-    let status = status.map_err(|error| caller.failed(&error, ""))?;
+    let status = status.map_err(|error| caller.failed(&error, &Next::none()))?;
     let resources = args.resources.unwrap_or(args.concurrency);
     let record = Arc::new(Mutex::new(Record::new(args.operation)));
     let begin = caller.client.now().plus(args.warm_up);
@@ -158,7 +158,12 @@ fn progress(now: BootInstant, window: load::Window, record: &Mutex<Record>, last
         true => ("warming up", window.begin),
         false => ("measuring", window.end),
     };
-    let (left, rate) = (end.since(now).as_secs(), count.saturating_sub(last));
+    // Rounded: the ticks come a little after the full second.
+    let left = (end.since(now).as_millis() + 500) / 1_000;
+    if left == 0 {
+        return count;
+    }
+    let rate = count.saturating_sub(last);
     // Nobody may be there to read progress, which is no reason to stop measuring.
     let _ = writeln!(
         io::stderr().lock(),

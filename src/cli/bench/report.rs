@@ -1,6 +1,7 @@
 //! The result, for people and for scripts.
 
 use super::super::acquire::millis;
+use super::super::number::counted;
 use super::Args;
 use super::record::Record;
 use fencepost::client::NodeStatus;
@@ -92,6 +93,10 @@ impl Report {
     }
 }
 
+fn many(count: u32, one: &str) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), one)
+}
+
 fn latency(histogram: &Histogram<u64>) -> Latency {
     Latency {
         count: histogram.len(),
@@ -109,8 +114,12 @@ impl fmt::Display for Report {
         let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
         writeln!(
             f,
-            "{}: {} workers, {} resources, {} connections, {seconds:.1} s, {} nodes",
-            self.operation, self.concurrency, self.resources, self.connections, self.nodes
+            "{}: {}, {}, {}, {seconds:.1} s, {}",
+            self.operation,
+            many(self.concurrency, "worker"),
+            many(self.resources, "resource"),
+            many(self.connections, "connection"),
+            counted(self.nodes, "node")
         )?;
         writeln!(
             f,

@@ -1,6 +1,6 @@
 //! Waiting until a new node holds what the leader holds, with progress on standard error.
 
-use super::super::caller::Caller;
+use super::super::caller::{Caller, Next};
 use super::super::duration;
 use super::super::exit::{Failure, REFUSED, UNAVAILABLE};
 use fencepost::client::BootInstant;
@@ -17,7 +17,7 @@ pub(super) async fn wait(caller: &Caller, node_id: u64, patience: Duration) -> R
     let mut goal = None;
     loop {
         let status = caller.client.status().await;
-        let status = status.map_err(|error| caller.failed(&error, ""))?;
+        let status = status.map_err(|error| caller.failed(&error, &Next::none()))?;
         let Some(member) = status
             .members
             .iter()

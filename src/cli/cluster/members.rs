@@ -1,13 +1,20 @@
 //! `fencepost cluster add-node`, `promote`, `remove-node` and `transfer-leader`.
 
-use super::super::caller::Caller;
+use super::super::caller::{Caller, Next};
 use super::super::duration;
 use super::super::exit;
+use super::super::number::counted;
 use super::catch_up;
 use serde::Serialize;
 use std::time::Duration;
 
-const LOOK_FIRST: &str = "Look at `fencepost cluster status` before you try again.";
+/// A change whose outcome is not known may have been made: the membership tells.
+fn look_first() -> Next {
+    Next::new(
+        "Look at the members before you try again:",
+        "fencepost cluster status".to_owned(),
+    )
+}
 
 /// Arguments of `fencepost cluster add-node`.
 #[derive(Debug, clap::Args)]
@@ -78,7 +85,7 @@ pub(super) struct TransferArgs {
 pub(super) async fn add(args: AddArgs, caller: Caller) -> exit::Outcome {
     let id = args.node_id;
     let member = caller.client.add_node(id, &args.peer_address).await;
-    let member = member.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
+    let member = member.map_err(|error| caller.failed(&error, &look_first()))?;
     let address = member.map_or(args.peer_address, |member| member.peer_address);
     let then = format!("give it a vote with `fencepost cluster promote {id}`");
     if args.no_wait {
@@ -101,7 +108,7 @@ pub(super) async fn promote(args: PromoteArgs, caller: Caller) -> exit::Outcome 
 
 async fn give_vote(id: u64, caller: &Caller) -> exit::Outcome {
     let promoted = caller.client.promote(id).await;
-    promoted.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
+    promoted.map_err(|error| caller.failed(&error, &look_first()))?;
     caller.answer(
         &format!("Node {id} has a vote now."),
         &Done::new("promoted", id),
@@ -111,14 +118,26 @@ async fn give_vote(id: u64, caller: &Caller) -> exit::Outcome {
 pub(super) async fn remove(args: RemoveArgs, caller: Caller) -> exit::Outcome {
     let id = args.node_id;
     let removed = caller.client.remove_node(id).await;
-    removed.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
-    let human = format!("Removed node {id}. Its id is never used again; stop it if it still runs.");
+    removed.map_err(|error| caller.failed(&error, &look_first()))?;
+    // Only for people: that the node is out does not depend on it.
+    let left = caller.client.status().await.ok().map(|status| {
+        let voters = status.members.iter().filter(|member| member.voter).count();
+        let losses = voters.saturating_sub(1) / 2;
+        format!(
+            "\n{} left: the cluster bears the loss of {losses}.",
+            counted(voters, "voting node")
+        )
+    });
+    let human = format!(
+        "Removed node {id}. Its id is never used again; stop it if it still runs.{}",
+        left.unwrap_or_default()
+    );
     caller.answer(&human, &Done::new("removed", id))
 }
 
 pub(super) async fn transfer(args: TransferArgs, caller: Caller) -> exit::Outcome {
     let leader = caller.client.transfer_leader(args.node_id).await;
-    let leader = leader.map_err(|error| caller.failed(&error, LOOK_FIRST))?;
+    let leader = leader.map_err(|error| caller.failed(&error, &look_first()))?;
     let human = match &leader {
         Some(leader) => format!(
             "Node {} ({}) leads now, in term {}.",

@@ -14,9 +14,9 @@ use clap::Subcommand;
     arg_required_else_help = true,
     after_help = "\
 To replace a node that is lost (id 2, say) by a new one under a new id:
+  fencepost cluster remove-node 2                      # first, so that the dead node no longer counts
   fencepost serve --node-id 4 --join ...               # on the new machine, with a blank directory
   fencepost cluster add-node 4 new-host:7200 --promote
-  fencepost cluster remove-node 2
 
 A node id is never used again. A change that would leave too few nodes to decide is refused."
 )]

@@ -1,10 +1,11 @@
 //! `fencepost cluster status`: every member, as the leader sees it and as it sees itself.
 
-use super::super::caller::Caller;
+use super::super::caller::{Caller, Next};
 use super::super::duration;
 use super::super::exit;
+use super::super::status::NO_QUORUM;
 use super::super::status::{MemberJson, StatusJson};
-use fencepost::client::{Member, NodeStatus};
+use fencepost::client::{Cause, Error, Member, NodeStatus};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +28,7 @@ struct Node {
 
 pub(super) async fn run(caller: Caller) -> exit::Outcome {
     let status = caller.client.status().await;
-    let status = status.map_err(|error| caller.failed(&error, ""))?;
+    let status = status.map_err(|error| caller.failed(&error, &Next::none()))?;
     let mut nodes = Vec::new();
     for member in status.members.clone() {
         let own = ask(&caller, &member).await;
@@ -46,12 +47,27 @@ async fn ask(caller: &Caller, member: &Member) -> Result<NodeStatus, String> {
     let address = member
         .client_address
         .parse()
-        .map_err(|_| "its client address is not known".to_owned())?;
+        .map_err(|_| "cannot be asked: its client address is not known".to_owned())?;
     caller
         .client
         .status_of(&address)
         .await
-        .map_err(|error| error.to_string())
+        .map_err(|error| why(&error))
+}
+
+/// Why a node did not answer, in short: it was asked once, and only to look.
+fn why(error: &Error) -> String {
+    match error.last_cause() {
+        Some(Cause::Unreachable { address, detail }) => {
+            let detail = detail.split(" (os error").next().unwrap_or_default();
+            format!("cannot be reached at {address}: {detail}")
+        }
+        Some(Cause::NoAnswer { address, waited }) => {
+            let waited = duration::human(*waited);
+            format!("did not answer at {address} within {waited}")
+        }
+        _ => format!("gave no answer: {error}"),
+    }
 }
 
 /// The highest index at which two nodes hold different states. That must never be.
@@ -78,10 +94,15 @@ fn table(status: &NodeStatus, nodes: &[Node], disagree: Option<u64>) -> String {
     let head = [
         "NODE", "ROLE", "APPLIED", "BEHIND", "VERSION", "UP", "CLIENTS", "PEERS",
     ];
+    if !status.in_touch {
+        let _ = writeln!(text, "{NO_QUORUM}\n");
+    }
     text.push_str(&line(&head.map(str::to_owned)));
     for Node { member, own } in nodes {
+        // What a node held that nobody can ask now is hearsay.
         let behind = member
             .matched_index
+            .filter(|_| own.is_ok())
             .map(|matched| status.last_log_index.saturating_sub(matched));
         let cells = [
             member.node_id.to_string(),
@@ -103,7 +124,7 @@ fn table(status: &NodeStatus, nodes: &[Node], disagree: Option<u64>) -> String {
     for Node { member, own } in nodes {
         if let Err(why) = own {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "\nNode {}: {why}", member.node_id);
+            let _ = writeln!(text, "\nNode {} {why}.", member.node_id);
         }
     }
     if let Some(index) = disagree {

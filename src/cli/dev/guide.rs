@@ -62,7 +62,7 @@ pub(super) fn next_steps(seats: &[Seat], program: &str) -> String {
         let endpoints: Vec<_> = seats.iter().map(|seat| seat.client.to_string()).collect();
         let endpoints = endpoints.join(",");
         text.push_str(&format!(
-            "In another terminal, say first where it is:\n  export FENCEPOST_ENDPOINTS={endpoints}\n\n"
+            "In another terminal, first tell the commands where the cluster is:\n  export FENCEPOST_ENDPOINTS={endpoints}\n\n"
         ));
     }
     text.push_str(&format!(
@@ -109,7 +109,7 @@ pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(channel)
 method = pool.FindServiceByName(\"fencepost.v1.Issuer\").FindMethodByName(\"Acquire\")
 ask, answer = map(message_factory.GetMessageClass, (method.input_type, method.output_type))
 acquire = channel.unary_unary(\"/fencepost.v1.Issuer/Acquire\", ask.SerializeToString, answer.FromString)
-print(acquire(ask(resource=\"daily-report\", holder=\"python\", ttl_ms=60000), timeout=10))",
+print(acquire(ask(resource=\"weekly-report\", holder=\"python\", ttl_ms=60000), timeout=10))",
         seat.client
     )
 }

@@ -78,11 +78,16 @@ impl Place {
         if !known {
             refuse_strangers(directory)?;
         }
+        // Before anything is made, so that a busy port leaves no trace.
+        let founded = match known {
+            true => None,
+            false => Some(found(wanted, is_free)?),
+        };
         fs::create_dir_all(directory).map_err(failed)?;
         let lock = lock(directory)?;
-        let (seats, moved) = match known {
-            true => (go_on(directory, &record, wanted, is_free)?, false),
-            false => found(wanted, is_free)?,
+        let (seats, moved) = match founded {
+            None => (go_on(directory, &record, wanted, is_free)?, false),
+            Some(founded) => founded,
         };
         if !known {
             // Written whole, then renamed: a crash leaves no half of it.
