@@ -3,11 +3,12 @@
 use std::{fs, path::Path};
 
 /// Pages that show commands, from the root of the package.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "README.md",
     "CONTRIBUTING.md",
     "deploy/README.md",
     "docs/benchmarks.md",
+    "docs/command-line.md",
     "docs/failure-modes.md",
     "docs/operations.md",
 ];
