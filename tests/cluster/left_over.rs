@@ -1,6 +1,8 @@
 //! Directories that are not what they seem: left over from another cluster, or an older copy that was
 //! put back. They are refused, and the healthy nodes are none the worse.
 
+use std::{fs, path::Path};
+
 use crate::{
     nodes::Cluster,
     refusals::{IDENTITY, refused, with},
@@ -43,4 +45,55 @@ async fn cluster_id(cluster: &Cluster, node: u64) -> String {
         .header
         .unwrap()
         .cluster_id
+}
+
+/// A copy of a directory, put back after the node went on, has forgotten what the node promised since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_copy_of_a_directory_is_refused_and_the_others_go_on() {
+    let mut cluster = Cluster::of_three().await;
+    let leader = cluster.ready().await;
+    let node = cluster.founders().find(|node| *node != leader).unwrap();
+    let (data, copy) = (cluster.place.data(node), cluster.place.dir().join("copy"));
+    assert_eq!(cluster.terminate(node).await, 0);
+    copy_directory(&data, &copy);
+
+    // It goes on, and acknowledges an entry that the copy lacks.
+    cluster.start(node);
+    cluster.ready().await;
+    let output = cluster.command(&["acquire", "r", "--holder", "h"]).await;
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    cluster.caught_up().await;
+    assert_eq!(cluster.terminate(node).await, 0);
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&copy, &data).unwrap();
+
+    let founding = cluster.founding(node);
+    let (code, said) = refused(&mut cluster, node, &founding).await;
+    assert_eq!(code, IDENTITY, "{said}");
+    assert!(said.contains("remove-node"), "it says what to do: {said}");
+
+    // Started once more it shows a start that nobody has seen yet. But it lacks an entry that it had
+    // acknowledged to the leader, who must neither take it back nor come to harm.
+    let (code, said) = refused(&mut cluster, node, &founding).await;
+    assert_eq!(code, IDENTITY, "{said}");
+    assert!(said.contains("stale copy"), "{said}");
+    assert_eq!(cluster.ready().await, leader, "the leader went on");
+    let output = cluster.command(&["inspect", "r", "--output", "json"]).await;
+    assert!(output.status.success(), "the others still serve");
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if source.is_dir() {
+            copy_directory(&source, &target);
+        } else {
+            fs::copy(source, target).unwrap();
+        }
+    }
 }

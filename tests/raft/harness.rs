@@ -128,6 +128,7 @@ impl Site {
             peer_address: self.address.clone(),
             client_address: format!("client-of-{}", self.id),
             new_cluster: ClusterId::new(fresh_bits()),
+            life: fresh(),
             bootstrap: self.bootstrap.clone(),
             timing: Timing::default(),
             snapshots: self.snapshots,

@@ -311,10 +311,18 @@ async fn open_store(config: &Config, metrics: &Arc<Metrics>) -> Result<SharedSto
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a new data directory and a new cluster are named by chance, once; nothing else is random"
+    reason = "a data directory, a cluster and a process are named by chance; nothing is decided by it"
 )]
 fn random_id() -> [u8; 16] {
     rand::random()
+}
+
+/// Half of an id, for what is compared among the starts of one directory only.
+fn random_life() -> u64 {
+    let [_, half] = *random_id().as_chunks::<8>().0 else {
+        unreachable!("16 bytes are two times 8")
+    };
+    u64::from_be_bytes(half)
 }
 
 fn open_audit_log(
@@ -353,6 +361,7 @@ fn raft_config(config: &Config, addresses: &Addresses) -> Result<RaftConfig, Nod
         peer_address: peer_address.unwrap_or_else(|| addresses.peer.to_string()),
         client_address: client_address.unwrap_or_else(|| addresses.client.to_string()),
         new_cluster: ClusterId::new(u128::from_be_bytes(random_id())),
+        life: random_life(),
         bootstrap,
         timing: Timing {
             heartbeat: config.heartbeat,

@@ -27,6 +27,9 @@ pub struct RaftConfig {
     /// The id of the cluster that this node founds, if it does: 128 random bits, drawn anew at each
     /// start.
     pub new_cluster: ClusterId,
+    /// A number drawn at random for this process. It tells a data directory that was started once more
+    /// from a stale copy of it that was.
+    pub life: u64,
     /// How it comes to its cluster, if its data directory does not say.
     pub bootstrap: Bootstrap,
     /// Heartbeats and elections.

@@ -30,7 +30,7 @@ use super::{
     fate::Fate,
     forming, forward,
     log::LogStore,
-    network::{Dialer, Gate, Local, PeerService, Switchboard},
+    network::{Dialer, Local, PeerService, Switchboard},
     reads::{self, Barrier},
     settings,
     touch::Heard,
@@ -111,13 +111,14 @@ impl RaftNode {
             local: Arc::clone(&local),
             switchboard: Arc::clone(&switchboard),
             fate: fate.clone(),
+            seen: Arc::default(),
         };
         let settings = Arc::new(settings::openraft(&local.config)?);
         let log = LogStore::new(Arc::clone(&store));
         let raft = Raft::new(local.node_id, settings, dialer.clone(), log, machine).await;
         let raft = raft.map_err(|fatal| watch::why(&fatal, &fate, &store))?;
 
-        let gate = Arc::new(Gate::new(Arc::clone(&local), roster.clone(), fate.clone()));
+        let gate = Arc::new(dialer.gate(roster.clone()));
         let (barrier, reads) = Barrier::new();
         let elections = Arc::new(AtomicU64::new(0));
         let (leadership, led) = channel(watch::leadership(&raft));

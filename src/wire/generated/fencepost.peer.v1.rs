@@ -20,6 +20,10 @@ pub struct Envelope {
     pub receiver_id: u64,
     #[prost(bytes = "bytes", tag = "7")]
     pub receiver_instance: ::prost::bytes::Bytes,
+    /// Drawn at random at each start of the sender's process. The same boot in another life is a stale
+    /// copy: it began from the same count as the original did.
+    #[prost(fixed64, tag = "8")]
+    pub sender_life: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PeerAddress {
@@ -55,6 +59,9 @@ pub struct Introduction {
     /// The founding list of its configuration. Empty: it joins, and never founds.
     #[prost(message, repeated, tag = "10")]
     pub founders: ::prost::alloc::vec::Vec<PeerAddress>,
+    /// As Envelope.sender_life.
+    #[prost(fixed64, tag = "11")]
+    pub life: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HelloRequest {

@@ -56,11 +56,12 @@ pub(super) fn session<'s, S>(
 where
     S: Stream<Item = AppendEntriesRequest<Types>> + Send + Unpin + 'static,
 {
-    let sent = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&sent);
+    let (sent, term) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (counter, leading) = (Arc::clone(&sent), Arc::clone(&term));
     let mut envelope = Some(envelope);
     let requests = input.map(move |request| {
         counter.fetch_add(1, Ordering::Relaxed);
+        leading.store(request.vote.leader_id.term, Ordering::Relaxed);
         let mut message = convert::append(&request);
         message.envelope = envelope.take();
         message
@@ -69,6 +70,7 @@ where
     let session = Session {
         caller,
         patience,
+        term,
         sent,
         answered: 0,
         state: State::Opening(opening),
@@ -82,6 +84,8 @@ where
 struct Session<'s> {
     caller: &'s Caller,
     patience: Duration,
+    /// The term that this node leads: one stream is of one leadership.
+    term: Arc<AtomicU64>,
     /// Requests that the transport has taken.
     sent: Arc<AtomicU64>,
     /// Replies that came back.
@@ -106,7 +110,9 @@ impl Session<'_> {
             match tokio::time::timeout(self.patience, self.state.reply()).await {
                 Ok(Ok(Some(reply))) => {
                     self.answered += 1;
-                    return Some(convert::append_result(reply).map_err(unreadable));
+                    let term = self.term.load(Ordering::Relaxed);
+                    let result = convert::append_result(reply).map_err(unreadable);
+                    return Some(result.and_then(|result| self.caller.checked(term, result)));
                 }
                 Ok(Ok(None)) => return None,
                 Ok(Err(status)) => {

@@ -1,6 +1,10 @@
 //! The calling side: what openraft asks of a peer, as calls with deadlines.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures_util::{Stream, stream::BoxStream};
 use openraft::{
@@ -8,22 +12,24 @@ use openraft::{
     errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable},
     network::{Backoff, RPCOption, stream_append_sequential},
     raft::{
-        AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult,
-        TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse, VoteRequest,
-        VoteResponse,
+        AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendError,
+        StreamAppendResult, TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse,
+        VoteRequest, VoteResponse,
     },
 };
+use tokio::sync::watch;
 use tonic::{Code, Response, Status, Streaming, transport::Channel};
 
 use super::{
-    Local, REFUSAL_KEY, Refusal, append, convert,
+    Gate, Local, REFUSAL_KEY, Refusal, append, convert,
     links::{SharedSwitchboard, Traffic},
+    sightings::Sightings,
     snapshot,
 };
 use crate::{
     server::raft::{
-        NodeRecord, encoding::Undecodable, fate::Fate, machine::SnapshotContent, types::Types,
-        types::Vote,
+        NodeRecord, Roster, encoding::Undecodable, fate::Fate, machine::SnapshotContent,
+        types::Types, types::Vote,
     },
     wire::peer_v1::{self as wire, peer_client::PeerClient},
 };
@@ -38,6 +44,7 @@ pub(in crate::server::raft) struct Dialer {
     pub(in crate::server::raft) local: Arc<Local>,
     pub(in crate::server::raft) switchboard: SharedSwitchboard,
     pub(in crate::server::raft) fate: Fate,
+    pub(in crate::server::raft) seen: Arc<Mutex<Sightings>>,
 }
 
 /// Calls one peer, for one purpose.
@@ -59,6 +66,12 @@ enum Purpose {
 }
 
 impl Dialer {
+    /// The check of the calls that come in. It knows what the calls that go out find.
+    pub(in crate::server::raft) fn gate(&self, roster: watch::Receiver<Arc<Roster>>) -> Gate {
+        let (local, seen) = (Arc::clone(&self.local), Arc::clone(&self.seen));
+        Gate::new(local, roster, self.fate.clone(), seen)
+    }
+
     fn caller(&self, target: u64, record: &NodeRecord, purpose: Purpose) -> Caller {
         Caller {
             dialer: self.clone(),
@@ -175,6 +188,28 @@ impl Caller {
         }
     }
 
+    /// Looks at a follower's answer before openraft does, which takes it for granted that nobody lacks
+    /// what he had acknowledged: it would end this leader, or never get on with that follower.
+    pub(super) fn checked(
+        &self,
+        term: u64,
+        result: StreamAppendResult<Types>,
+    ) -> Result<StreamAppendResult<Types>, RPCError<Types>> {
+        let instance = self.record.instance;
+        let mut seen = (self.dialer.seen.lock()).unwrap_or_else(PoisonError::into_inner);
+        match &result {
+            Ok(Some(stored)) => seen.acknowledges(instance, term, stored.index),
+            Err(StreamAppendError::Conflict(at)) if seen.lacks(instance, term, at.index) => {
+                let refusal = Refusal::Lost { node: self.target };
+                tracing::error!(peer = self.target, index = at.index, "{refusal}");
+                let told = Unreachable::from_string(refusal.to_string());
+                return Err(RPCError::Unreachable(told));
+            }
+            Ok(None) | Err(_) => {}
+        }
+        Ok(result)
+    }
+
     pub(super) fn timed_out(&self, action: RPCTypes, timeout: Duration) -> RPCError<Types> {
         let (id, target) = (self.dialer.local.node_id, self.target);
         RPCError::Timeout(Timeout {
@@ -227,13 +262,19 @@ impl RaftNetworkV2<Types> for Caller {
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
         let mut message = convert::append(&request);
         message.envelope = Some(self.envelope()?);
+        let term = request.vote.leader_id.term;
+        if let (Purpose::Heartbeat, Some(stored)) = (self.purpose, request.prev_log_id) {
+            // A heartbeat names what this follower is known to have, from a snapshot too.
+            let mut seen = (self.dialer.seen.lock()).unwrap_or_else(PoisonError::into_inner);
+            seen.acknowledges(self.record.instance, term, stored.index);
+        }
         let mut client = self.client(Traffic::Control)?;
         let call = client.heartbeat(message);
         let reply = self
             .within(RPCTypes::AppendEntries, option.hard_ttl(), call)
             .await?;
         let result = convert::append_result(reply).map_err(unreadable)?;
-        Ok(AppendEntriesResponse::from(result))
+        Ok(AppendEntriesResponse::from(self.checked(term, result)?))
     }
 
     fn stream_append<'s, S>(

@@ -25,7 +25,7 @@ pub(in crate::server::raft) struct Gate {
     local: Arc<Local>,
     roster: watch::Receiver<Arc<Roster>>,
     fate: Fate,
-    seen: Mutex<Sightings>,
+    seen: Arc<Mutex<Sightings>>,
 }
 
 /// What kind of call knocks.
@@ -86,6 +86,12 @@ pub(in crate::server::raft) enum Refusal {
         shown: Shown,
         seen: Shown,
     },
+    #[error(
+        "node {node} lacks log entries that it had acknowledged: its data directory is a stale copy, or \
+         its disk lost them, and it must not vote again. {}",
+        Replacement(*.node)
+    )]
+    Lost { node: u64 },
     #[error("this node cannot be bound to the caller's cluster: {0}")]
     Unbound(String),
 }
@@ -100,13 +106,14 @@ impl Refusal {
             Self::Replaced { .. } => "replaced",
             Self::Removed { .. } => "removed",
             Self::Stale { .. } => "stale",
+            Self::Lost { .. } => "lost",
             Self::Unbound(_) => "unbound",
         }
     }
 
     /// Whether a refusal with this code means that the caller has no place in its own cluster.
     pub(super) fn ends_caller(code: &str) -> bool {
-        matches!(code, "replaced" | "removed" | "stale")
+        matches!(code, "replaced" | "removed" | "stale" | "lost")
     }
 }
 
@@ -124,12 +131,13 @@ impl Gate {
         local: Arc<Local>,
         roster: watch::Receiver<Arc<Roster>>,
         fate: Fate,
+        seen: Arc<Mutex<Sightings>>,
     ) -> Self {
         Self {
             local,
             roster,
             fate,
-            seen: Mutex::default(),
+            seen,
         }
     }
 
@@ -218,6 +226,9 @@ impl Gate {
         shown: Shown,
     ) -> Result<(), Refusal> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.has_lost(instance) {
+            return Err(Refusal::Lost { node });
+        }
         match seen.look(instance, shown) {
             None => Ok(()),
             Some(seen) => Err(Refusal::Stale { node, shown, seen }),
@@ -245,6 +256,7 @@ impl Envelope {
             shown: Shown {
                 boot: envelope.sender_boot,
                 term: envelope.sender_term,
+                life: envelope.sender_life,
             },
             receiver_id: envelope.receiver_id,
             receiver_instance: InstanceId(bytes16(&envelope.receiver_instance)?),

@@ -91,6 +91,7 @@ impl Local {
             sender_term: self.term(),
             receiver_id: receiver,
             receiver_instance: Bytes::copy_from_slice(&instance.0),
+            sender_life: self.config.life,
         })
     }
 
@@ -121,6 +122,7 @@ impl Local {
             boot: self.boot,
             term: self.term(),
             founders,
+            life: self.config.life,
         }
     }
 }

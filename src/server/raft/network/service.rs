@@ -254,6 +254,7 @@ impl PeerService {
         let shown = Shown {
             boot: caller.boot,
             term: caller.term,
+            life: caller.life,
         };
         if theirs.is_some() && self.gate.not_stale(id, instance, shown).is_err() {
             return Ok(wire::Standing::Stale);
