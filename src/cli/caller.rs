@@ -160,8 +160,12 @@ fn code(error: &Error) -> u8 {
 }
 
 fn explain(error: &Error, next: &Next) -> Failure {
-    let failure = Failure::new(code(error), error);
+    let message = error.to_string();
+    // A node may have said already what to look at; twice is noise.
+    let told = message.contains("`fencepost cluster status`");
+    let failure = Failure::new(code(error), message);
     match error.kind() {
+        _ if told => failure,
         _ if error.can_have_had_effect() => failure
             .hint(next.words)
             .hint(format_args!("  {}", next.command)),

@@ -99,6 +99,31 @@ async fn what_the_clusters_state_forbids_is_a_refusal() {
 }
 
 #[tokio::test]
+async fn advice_that_the_node_gave_is_not_given_twice() {
+    let node = Fake::start(|call, _| match call {
+        "transfer_leader" => Act::Fail(Failure::new(
+            Reason::UnknownOutcome,
+            "it may have been made; `fencepost cluster status` shows it",
+        )),
+        "remove_node" => Act::Fail(Failure::new(
+            Reason::NoSuchNode,
+            "there is no node 9: `fencepost cluster status` lists its members",
+        )),
+        _ => Act::Answer,
+    })
+    .await;
+    for (args, code) in [
+        (&["cluster", "transfer-leader"][..], 5),
+        (&["cluster", "remove-node", "9"], 3),
+    ] {
+        let run = finish(binary().args(args).args(["--endpoints", &node.address])).await;
+        assert_eq!(run.code, Some(code), "{}", run.stderr);
+        let advice = run.stderr.matches("fencepost cluster status").count();
+        assert_eq!(advice, 1, "{}", run.stderr);
+    }
+}
+
+#[tokio::test]
 async fn a_field_that_the_node_finds_invalid_is_a_usage_error() {
     let node = Fake::start(|call, _| match call {
         "raise_floor" => Act::Fail(Failure::invalid("above", "at most 1700000000000000")),
