@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fencepost::resource::IssuerName;
 use fencepost::server::store::{
     ClusterId, Completion, DiskStore, Entry, GroupCommit, InstanceId, LogId, NewSnapshot, Options,
     Ready, Store, StoreObserver, completion,
@@ -141,6 +142,7 @@ impl Sled {
         store
             .make_ready(Ready {
                 cluster: ClusterId::new(1),
+                issuer: IssuerName::new("bench").unwrap(),
                 founders: Vec::new(),
             })
             .unwrap();
@@ -247,6 +249,7 @@ fn watermark_alone(root: &Path) {
     store
         .make_ready(Ready {
             cluster: ClusterId::new(1),
+            issuer: IssuerName::new("bench").unwrap(),
             founders: Vec::new(),
         })
         .unwrap();

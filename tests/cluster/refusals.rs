@@ -84,6 +84,21 @@ async fn a_directory_of_another_node_is_refused_with_both_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_keeps_its_issuer_for_good() {
+    let mut cluster = Cluster::of_three().await;
+    cluster.terminate(2).await;
+    let renamed = with(cluster.founding(2), "issuer", "another");
+    let (code, said) = refused(&mut cluster, 2, &renamed).await;
+    assert_eq!(code, IDENTITY, "{said}");
+    assert!(
+        said.contains("\"another\"") && said.contains("--issuer"),
+        "{said}"
+    );
+    cluster.start(2);
+    cluster.ready().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_node_is_refused_and_the_others_go_on() {
     let mut cluster = Cluster::of_three().await;
     let leader = cluster.ready().await;

@@ -173,8 +173,12 @@ impl RaftStateMachine<Types> for Filled {
 /// A log and a machine on a store that belongs to a cluster.
 fn built(store: impl Store) -> (Anywhere, Filled) {
     let cluster = ClusterId::new(fresh_bits());
-    let founders = Vec::new();
-    store.make_ready(Ready { cluster, founders }).unwrap();
+    let ready = Ready {
+        cluster,
+        issuer: IssuerName::new("conformance").unwrap(),
+        founders: Vec::new(),
+    };
+    store.make_ready(ready).unwrap();
     let store: SharedStore = Arc::new(store);
     let machine = StateMachine::new(StateMachineParts {
         store: Arc::clone(&store),

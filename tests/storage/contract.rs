@@ -60,7 +60,7 @@ fn a_node_belongs_to_one_cluster_for_ever() {
         store.make_ready(ready()).unwrap();
         let other = Ready {
             cluster: ClusterId::new(9),
-            founders: Vec::new(),
+            ..ready()
         };
         let refused = store.make_ready(other).unwrap_err();
         assert!(

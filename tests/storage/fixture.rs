@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use fencepost::resource::IssuerName;
 use fencepost::server::store::{
     ClusterId, DiskStore, Entry, InstanceId, LogId, MemoryDisk, MemoryStore, NewSnapshot,
     OpenError, Options, Ready, Recovered, Store, StoreError, StoredVote, completion,
@@ -15,9 +16,14 @@ pub(crate) fn cluster() -> ClusterId {
     ClusterId::new(0xc1)
 }
 
+pub(crate) fn issuer() -> IssuerName {
+    IssuerName::new("storage").unwrap()
+}
+
 pub(crate) fn ready() -> Ready {
     Ready {
         cluster: cluster(),
+        issuer: issuer(),
         founders: Vec::new(),
     }
 }

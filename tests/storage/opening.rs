@@ -85,6 +85,7 @@ fn a_founding_list_is_durable_with_the_cluster_id() {
     });
     let ready = Ready {
         cluster: cluster(),
+        issuer: issuer(),
         founders: founders.collect(),
     };
     let (store, _) = DiskStore::open(dir.path(), &options()).unwrap();

@@ -29,7 +29,7 @@ use super::{
         AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, RaftConfig,
         RaftNode, SnapshotPolicy, Timing,
     },
-    store::{ClusterId, DiskStore, InstanceId, Options, SharedStore},
+    store::{ClusterId, DiskStore, Identity, InstanceId, Options, SharedStore},
     telemetry::{self, Metrics},
 };
 use observer::Observer;
@@ -296,6 +296,7 @@ async fn open_store(config: &Config, metrics: &Arc<Metrics>) -> Result<SharedSto
         Ok(opened) => opened?,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     };
+    same_issuer(config, &recovered.identity)?;
     for repair in &recovered.repairs {
         tracing::warn!(%repair, "repaired the data directory");
     }
@@ -307,6 +308,26 @@ async fn open_store(config: &Config, metrics: &Arc<Metrics>) -> Result<SharedSto
         "opened the data directory"
     );
     Ok(Arc::new(store))
+}
+
+/// The issuer is part of every token's scope: under another name, guards would refuse all tokens as
+/// foreign, or compare what must not be compared.
+fn same_issuer(config: &Config, identity: &Identity) -> Result<(), NodeError> {
+    match identity.ready() {
+        Some(ready) if ready.issuer != config.issuer => Err(FatalError {
+            kind: FatalKind::Identity,
+            message: format!(
+                "this data directory issues tokens as {:?}, but --issuer says {:?}: a cluster keeps its \
+                 issuer for good. Start it with --issuer {:?}, or found another cluster with empty data \
+                 directories",
+                ready.issuer.as_str(),
+                config.issuer.as_str(),
+                ready.issuer.as_str()
+            ),
+        }
+        .into()),
+        Some(_) | None => Ok(()),
+    }
 }
 
 #[expect(

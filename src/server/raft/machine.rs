@@ -366,7 +366,11 @@ impl RaftStateMachine<Types> for StateMachine {
         // openraft waits for this call.
         let view = self.view.clone();
         let write = move || view.read(|replica| write_machine(replica.machine()));
-        let written = joined(tokio::task::spawn_blocking(write).await.map(Option::transpose));
+        let written = joined(
+            tokio::task::spawn_blocking(write)
+                .await
+                .map(Option::transpose),
+        );
         let size = self.since.bytes;
         self.since.entries = 0;
         self.since.bytes = 0;

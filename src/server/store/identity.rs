@@ -11,6 +11,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub use crate::grant::ClusterId;
+use crate::resource::IssuerName;
 
 /// Names one data directory: 128 random bits, made when it is created, so that a wiped node cannot
 /// pass for the one that it was. Written as 32 hexadecimal digits.
@@ -82,6 +83,9 @@ impl Identity {
 pub struct Ready {
     /// The cluster.
     pub cluster: ClusterId,
+    /// Who issues there. Part of every token's scope, so a node keeps to it for good, whatever its
+    /// configuration says later.
+    pub issuer: IssuerName,
     /// On the node that founded the cluster: the nodes it founded it with, itself included. It
     /// is durable before the log is initialized, so that a founder that crashed in between does
     /// the same again. Empty on every other node.
@@ -112,6 +116,14 @@ pub enum ReadyError {
         ours: ClusterId,
         /// The cluster that was asked for.
         theirs: ClusterId,
+    },
+    /// It issues under another name there.
+    #[error("this node issues as {ours:?} and cannot issue as {theirs:?}")]
+    OtherIssuer {
+        /// The name that it was bound with.
+        ours: IssuerName,
+        /// The name that was asked for.
+        theirs: IssuerName,
     },
     /// It was bound to this cluster with another founding list.
     #[error("this node was bound to cluster {cluster} before, with another founding list")]
@@ -184,6 +196,7 @@ impl Ready {
     fn encode(&self, text: &mut String) -> fmt::Result {
         use fmt::Write;
         writeln!(text, "state ready\ncluster {}", self.cluster)?;
+        writeln!(text, "issuer {}", self.issuer)?;
         for Founder {
             node_id,
             instance,
@@ -197,6 +210,8 @@ impl Ready {
 
     fn decode<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
         let cluster = lines.next()?.strip_prefix("cluster ")?.parse().ok()?;
+        let issuer = lines.next()?.strip_prefix("issuer ")?;
+        let issuer = IssuerName::new(issuer).ok()?;
         let founders = lines.map(|line| {
             let mut words = line.strip_prefix("founder ")?.splitn(3, ' ');
             let node_id = words.next()?.parse().ok()?;
@@ -209,6 +224,7 @@ impl Ready {
         });
         Some(Self {
             cluster,
+            issuer,
             founders: founders.collect::<Option<_>>()?,
         })
     }
@@ -226,6 +242,12 @@ impl Ready {
             return Err(ReadyError::OtherCluster {
                 ours: before.cluster,
                 theirs: asked.cluster,
+            });
+        }
+        if before.issuer != asked.issuer {
+            return Err(ReadyError::OtherIssuer {
+                ours: before.issuer.clone(),
+                theirs: asked.issuer.clone(),
             });
         }
         // Whoever adopts a cluster has no list to give, also when it founded this very cluster.
@@ -250,6 +272,7 @@ mod tests {
         });
         let ready = Ready {
             cluster: ClusterId::new(u128::from_be_bytes([0xab; 16])),
+            issuer: IssuerName::new("orders").unwrap(),
             founders: founders.collect(),
         };
         Identity {
@@ -268,9 +291,10 @@ mod tests {
              instance 01010101010101010101010101010101\n\
              state ready\n\
              cluster abababababababababababababababab\n\
+             issuer orders\n\
              founder 1 01010101010101010101010101010101 http://10.0.0.1:7101\n\
              founder 2 02020202020202020202020202020202 http://10.0.0.2:7101\n\
-             checksum 6e6cb3b6\n"
+             checksum b8d497f9\n"
         );
     }
 
@@ -318,6 +342,12 @@ mod tests {
             refused.contains("abababab") && refused.contains("01010101"),
             "{refused}"
         );
+        let renamed = Ready {
+            issuer: IssuerName::new("invoices").unwrap(),
+            ..ready.clone()
+        };
+        let refused = Ready::check(Some(ready), &renamed).unwrap_err();
+        assert!(matches!(refused, ReadyError::OtherIssuer { .. }));
         let mut longer = ready.clone();
         longer.founders.pop();
         let refused = Ready::check(Some(ready), &longer).unwrap_err();

@@ -56,7 +56,11 @@ impl Local {
     ) -> Result<(), ReadyError> {
         let local = Arc::clone(self);
         let bound = tokio::task::spawn_blocking(move || {
-            local.store.make_ready(Ready { cluster, founders })
+            local.store.make_ready(Ready {
+                cluster,
+                issuer: local.config.issuer.clone(),
+                founders,
+            })
         });
         match bound.await {
             Ok(result) => result?,
