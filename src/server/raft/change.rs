@@ -122,8 +122,7 @@ impl RaftNode {
         if view.voters.contains(&node_id) {
             return Ok(());
         }
-        let lacks = view.lacks(node_id);
-        match lacks {
+        match view.lacks(node_id) {
             Some(entries) if entries <= CAUGHT_UP_ENTRIES => {}
             Some(entries) => {
                 return Err(refused(format!(
@@ -138,8 +137,11 @@ impl RaftNode {
                 )));
             }
         }
+        view.must_answer(node_id)?;
         let mut after = view.voters.clone();
         after.insert(node_id);
+        // Raft asks the voters before the change as well as those after it.
+        view.keeps_quorum(&view.voters)?;
         view.keeps_quorum(&after)?;
         let change = ChangeMembers::AddVoterIds(BTreeSet::from([node_id]));
         self.change(change, true, deadline).await?;
@@ -162,6 +164,7 @@ impl RaftNode {
         if view.voters.contains(&node_id) {
             let mut after = view.voters.clone();
             after.remove(&node_id);
+            view.keeps_quorum(&view.voters)?;
             view.keeps_quorum(&after)?;
             self.change(ChangeMembers::RemoveVoters(ids), false, deadline)
                 .await?;
@@ -383,15 +386,23 @@ impl LeaderView {
         alive && rest.intersection(&self.alive).count() > rest.len() / 2
     }
 
+    /// A node that is down gets neither a vote nor the office (etcd#6420).
+    fn must_answer(&self, id: u64) -> Result<(), ChangeError> {
+        if self.alive.contains(&id) {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "node {id} does not answer the leader: check that it runs and can be reached"
+        )))
+    }
+
     fn can_lead(&self, id: u64) -> Result<(), ChangeError> {
         if !self.voters.contains(&id) {
             return Err(refused(format!(
                 "node {id} is a learner and has no vote: promote it first"
             )));
         }
-        if !self.alive.contains(&id) {
-            return Err(refused(format!("node {id} does not answer the leader")));
-        }
+        self.must_answer(id)?;
         match self.lacks(id) {
             Some(entries) if entries <= CAUGHT_UP_ENTRIES => Ok(()),
             Some(entries) => Err(refused(format!("node {id} lacks {entries} entries"))),
