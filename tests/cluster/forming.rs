@@ -26,6 +26,10 @@ async fn waits_for_its_peers(cluster: &Cluster, node: u64) {
         code, 503,
         "a node that waits for its peers is not ready: {reason}"
     );
+    assert!(
+        reason.contains("waits for"),
+        "and it says for whom and why: {reason}"
+    );
     let (code, _) = pages::get(cluster.place.http(node), "/healthz")
         .await
         .unwrap();

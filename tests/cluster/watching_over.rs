@@ -99,6 +99,15 @@ async fn one_dead_peer_does_not_flood_the_logs() {
             said.len() <= 12,
             "node {node}, 60 lines a minute at the most: {said:#?}"
         );
+        let told = said
+            .iter()
+            .filter(|line| line.contains("does not answer the leader"));
+        let once = usize::from(*node == leader);
+        assert_eq!(
+            told.count(),
+            once,
+            "only the leader says it, once: {said:#?}"
+        );
         assert!(
             said.iter().all(|line| !line.contains("ERROR")),
             "nobody must look: {said:#?}"

@@ -122,7 +122,7 @@ impl Api {
             };
             let now = clock::now();
             if now >= patience {
-                return Err(self.failed(no_leader(hint)));
+                return Err(self.failed(no_leader(hint, self.raft.waits_for())));
             }
             let next = (now + LOOK_EVERY).min(patience);
             let mut leadership = self.raft.leadership();
@@ -221,9 +221,13 @@ pub(super) fn forward_status(status: &Status) -> ForwardStatus {
     }
 }
 
-fn no_leader(hint: Option<LeaderHint>) -> Failure {
-    let message = "no leader could be reached in time: an election is under way, or a majority of the \
+fn no_leader(hint: Option<LeaderHint>, waits_for: Option<String>) -> Failure {
+    let elected = "no leader could be reached in time: an election is under way, or a majority of the \
                    nodes cannot be reached; try again, or another node";
+    let message = match waits_for {
+        Some(what) => format!("this node belongs to no cluster yet; it waits for {what}"),
+        None => elected.to_owned(),
+    };
     let leader = hint
         .map(|hint| hint.client_address)
         .filter(|address| !address.is_empty());

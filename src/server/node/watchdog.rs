@@ -15,7 +15,7 @@ use crate::{
     server::{
         api::HEALTH_NAMES,
         clock::{self, GapDetector},
-        raft::{RaftNode, Role},
+        raft::RaftNode,
         store::SharedStore,
         telemetry::{Metrics, Probe, Snapshot},
     },
@@ -179,8 +179,10 @@ impl Probe for Watchdog {
         }
         let leadership = self.raft.leadership();
         let leadership = leadership.borrow();
-        if leadership.role == Role::Forming {
-            return Err("this node belongs to no cluster yet".to_owned());
+        if let Some(what) = self.raft.waits_for() {
+            return Err(format!(
+                "this node belongs to no cluster yet; it waits for {what}"
+            ));
         }
         if leadership.leader.is_none() {
             return Err("no leader is known".to_owned());

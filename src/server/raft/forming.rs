@@ -16,7 +16,7 @@ use openraft::errors::{InitializeError, RaftError};
 
 use super::{
     Bootstrap, FoundingList, NodeRecord,
-    introduction::{Introduced, hello},
+    introduction::{HelloError, Introduced, hello},
     node::{RaftNode, Records},
 };
 use crate::{
@@ -49,6 +49,7 @@ pub(super) async fn run(node: RaftNode) {
 /// Waits to be added; nothing is done for it from here.
 async fn joined(node: &RaftNode) -> Result<(), String> {
     if node.inner.local.cluster().is_none() {
+        node.wait_for("its leader to add it, with `fencepost cluster add-node`".to_owned());
         tracing::info!("waiting to be added: run `fencepost cluster add-node` on the cluster");
     }
     resume(node).await
@@ -60,25 +61,32 @@ async fn founded(node: &RaftNode, list: &FoundingList) -> Result<(), String> {
     let mut round: u32 = 0;
     while local.cluster().is_none() {
         let answers = ask_all(node, list.nodes()).await;
-        let missing = judge(node, list, &answers)?;
-        if missing.is_empty() {
+        judge(node, list, &answers)?;
+        let missing = missing(&answers);
+        node.wait_for(missing.clone().unwrap_or_else(|| {
+            format!("a call of the node that forms or leads the cluster: all of {list} answer")
+        }));
+        let Some(missing) = missing else {
             if local.node_id == list.founder() && all_blank(&answers) {
                 found(node, list, &answers).await?;
             }
-        } else if round.is_multiple_of(ROUNDS_PER_LINE) {
-            tracing::info!(nodes = ?missing, "waiting for the other nodes of the founding list");
+            if local.cluster().is_none() {
+                tokio::time::sleep(ROUND_EVERY).await;
+            }
+            continue;
+        };
+        if round.is_multiple_of(ROUNDS_PER_LINE) {
+            tracing::info!(%missing, "waiting for the other nodes of the founding list");
         }
         round = round.wrapping_add(1);
-        if local.cluster().is_none() {
-            tokio::time::sleep(ROUND_EVERY).await;
-        }
+        tokio::time::sleep(ROUND_EVERY).await;
     }
     warn_if_members_differ(node, list);
     resume(node).await
 }
 
-/// What the others answered; `None` for those who did not.
-type Answers = BTreeMap<u64, Option<Introduced>>;
+/// What the others answered, or why they did not.
+type Answers = BTreeMap<u64, Result<Introduced, HelloError>>;
 
 async fn ask_all(node: &RaftNode, nodes: &BTreeMap<u64, String>) -> Answers {
     let local = &node.inner.local;
@@ -88,7 +96,7 @@ async fn ask_all(node: &RaftNode, nodes: &BTreeMap<u64, String>) -> Answers {
         if let Err(error) = &answer {
             tracing::debug!(peer = id, %error, "a node did not answer");
         }
-        (*id, answer.ok())
+        (*id, answer)
     });
     join_all(asked).await.into_iter().collect()
 }
@@ -112,7 +120,7 @@ async fn recheck(node: &RaftNode) -> Result<(), String> {
     for (id, them) in ask_all(node, &nodes)
         .await
         .into_iter()
-        .filter_map(|(id, a)| Some((id, a?)))
+        .filter_map(|(id, a)| Some((id, a.ok()?)))
     {
         match them.cluster {
             Some(theirs) if theirs == ours => {
@@ -161,13 +169,21 @@ fn members(node: &RaftNode) -> BTreeMap<u64, String> {
         .collect()
 }
 
-/// Refuses what can never become a cluster; otherwise tells who has not answered yet.
-fn judge(node: &RaftNode, list: &FoundingList, answers: &Answers) -> Result<Vec<u64>, String> {
+/// Who has not answered yet, and why; `None` if all have.
+fn missing(answers: &Answers) -> Option<String> {
+    let missing = answers.iter().filter_map(|(id, answer)| {
+        let error = answer.as_ref().err()?;
+        Some(format!("node {id} ({error})"))
+    });
+    let missing: Vec<String> = missing.collect();
+    (!missing.is_empty()).then(|| missing.join(", "))
+}
+
+/// Refuses what can never become a cluster.
+fn judge(node: &RaftNode, list: &FoundingList, answers: &Answers) -> Result<(), String> {
     let local = &node.inner.local;
-    let mut missing = Vec::new();
     for (id, answer) in answers {
-        let Some(them) = answer else {
-            missing.push(*id);
+        let Ok(them) = answer else {
             continue;
         };
         let address = &list.nodes()[id];
@@ -193,7 +209,7 @@ fn judge(node: &RaftNode, list: &FoundingList, answers: &Answers) -> Result<Vec<
             None => {}
         }
     }
-    Ok(missing)
+    Ok(())
 }
 
 fn differing(own: u64, list: &FoundingList, id: u64, theirs: &BTreeMap<u64, String>) -> String {
@@ -248,7 +264,7 @@ async fn found(node: &RaftNode, list: &FoundingList, answers: &Answers) -> Resul
     let config = &local.config;
     let own = std::iter::once((local.node_id, local.instance, config.client_address.clone()));
     let others = answers.iter().filter_map(|(id, answer)| {
-        let them = answer.as_ref()?;
+        let them = answer.as_ref().ok()?;
         Some((*id, them.instance, them.client_address.clone()))
     });
     let founders = own

@@ -42,6 +42,7 @@ mod machine;
 mod member;
 mod network;
 mod node;
+mod reach;
 mod reads;
 mod settings;
 mod sink;

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -31,6 +31,7 @@ use super::{
     forming, forward,
     log::LogStore,
     network::{Dialer, Local, PeerService, Switchboard},
+    reach,
     reads::{self, Barrier},
     settings,
     touch::Heard,
@@ -67,6 +68,8 @@ pub(super) struct Inner {
     pub(super) fate: Fate,
     pub(super) admission: Admission,
     pub(super) elections: Arc<AtomicU64>,
+    /// What a forming node waits for.
+    pub(super) waits_for: Mutex<String>,
     barrier: Barrier,
     leadership: Receiver<Leadership>,
     pub(super) service: PeerService,
@@ -143,6 +146,7 @@ impl RaftNode {
                 roster,
                 fate: fate.clone(),
                 elections: Arc::clone(&elections),
+                waits_for: Mutex::default(),
                 barrier,
                 leadership: led,
                 service,
@@ -159,6 +163,7 @@ impl RaftNode {
         node.spawn(watch::follow(raft.clone(), leadership, elections));
         node.spawn(watch::fold(raft.clone(), full));
         node.spawn(watch::guard(raft, fate, store, node.inner.roster.clone()));
+        node.spawn(reach::watch(node.clone()));
         node.spawn(forming::run(node.clone()));
         Ok(node)
     }
@@ -335,6 +340,22 @@ impl RaftNode {
             deadline,
         )
         .await
+    }
+
+    /// What this node waits for while it belongs to no cluster, in words.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<String> {
+        if self.leadership().borrow().role != super::Role::Forming {
+            return None;
+        }
+        let said = &self.inner.waits_for;
+        Some(said.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Says what this node waits for.
+    pub(super) fn wait_for(&self, what: String) {
+        let said = &self.inner.waits_for;
+        *said.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
     /// Waits until this node belongs to a cluster and knows its members, or until it has to end.

@@ -57,11 +57,15 @@ impl Heard {
 }
 
 impl RaftNode {
+    /// How long silence lasts before it means something: with slow heartbeats two seconds do not.
+    pub(super) fn silent_max(&self) -> Duration {
+        SILENT_MAX.max(self.inner.local.config.timing.election_max)
+    }
+
     /// Whether a leader has been heard lately, or, on the leader, a quorum.
     #[must_use]
     pub fn touch(&self, now: Instant) -> Touch {
-        // With slow heartbeats two seconds of silence mean nothing.
-        let within = SILENT_MAX.max(self.inner.local.config.timing.election_max);
+        let within = self.silent_max();
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let (silent, out_of_touch) = if metrics.current_leader == Some(metrics.id) {
