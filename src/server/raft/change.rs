@@ -361,11 +361,11 @@ impl LeaderView {
                 "it is the last voter: a cluster without one decides nothing",
             ));
         }
-        let alive: Vec<u64> = after.intersection(&self.alive).copied().collect();
-        let quorum = after.len() / 2 + 1;
-        if alive.len() >= quorum {
+        if self.decides(after) {
             return Ok(());
         }
+        let alive: Vec<u64> = after.intersection(&self.alive).copied().collect();
+        let quorum = after.len() / 2 + 1;
         let dead: Vec<u64> = after.difference(&self.alive).copied().collect();
         let mut remedy = format!("bring back one of {dead:?}");
         // Only what would not be refused in its turn is worth the advice.
@@ -379,11 +379,17 @@ impl LeaderView {
         )))
     }
 
-    /// Whether the voters without this one have a quorum that is alive.
+    /// Whether this voter can be removed: a quorum has to be alive with it, and without it.
     fn can_spare(&self, id: u64) -> bool {
         let mut rest = self.voters.clone();
-        let alive = rest.remove(&id) && !rest.is_empty();
-        alive && rest.intersection(&self.alive).count() > rest.len() / 2
+        rest.remove(&id)
+            && [&self.voters, &rest]
+                .iter()
+                .all(|voters| self.decides(voters))
+    }
+
+    fn decides(&self, voters: &BTreeSet<u64>) -> bool {
+        voters.intersection(&self.alive).count() > voters.len() / 2
     }
 
     /// A node that is down gets neither a vote nor the office (etcd#6420).
