@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 /// Arguments of `fencepost cluster status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Asks the leader, and then each member itself. BEHIND counts the log entries that a node does not hold yet.
+Asks the leader, and then each member itself. BEHIND counts the log entries that a node does not hold yet; \
+`-` where nobody knows.
 
 Examples:
   fencepost cluster status
