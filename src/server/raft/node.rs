@@ -163,9 +163,14 @@ impl RaftNode {
         node.spawn(watch::follow(raft.clone(), leadership, elections));
         node.spawn(watch::fold(raft.clone(), full));
         node.spawn(watch::guard(raft, fate, store, node.inner.roster.clone()));
-        node.spawn(reach::watch(node.clone()));
-        node.spawn(forming::run(node.clone()));
+        node.come_to_its_cluster();
         Ok(node)
+    }
+
+    /// Forms or joins the cluster in the background, and tells who falls silent.
+    fn come_to_its_cluster(&self) {
+        self.spawn(reach::watch(self.clone()));
+        self.spawn(forming::run(self.clone()));
     }
 
     /// Runs a task for as long as the node does.
