@@ -139,7 +139,7 @@ pub enum OpenError {
     /// The directory belongs to another node.
     #[error(
         "the data directory {dir} belongs to node {found}, but this node was started as node \
-         {expected}; start it with node id {found}, or with an empty data directory"
+         {expected}; give node {expected} its own directory, or start this one with node id {found}"
     )]
     OtherNode {
         /// The directory.
