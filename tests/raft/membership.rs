@@ -41,6 +41,17 @@ async fn add_and_promote(cluster: &mut Cluster, id: u64) {
     cluster.nodes.insert(id, node);
 }
 
+/// Waits until the leader takes a member for dead.
+async fn misses(leader: &Node, id: u64) {
+    eventually("the leader misses the member", || {
+        let status = leader.status();
+        let member = status.members.iter().find(|member| member.node_id == id);
+        let silent = member.unwrap().last_contact;
+        silent.is_none_or(|ago| ago > Duration::from_secs(1))
+    })
+    .await;
+}
+
 async fn promote_when_caught_up(leader: &Node, id: u64) {
     eventually("it has caught up", || {
         let status = leader.status();
@@ -208,29 +219,13 @@ async fn what_would_lose_the_quorum_is_refused() {
     cluster.kill(dead);
     let leader = &cluster.nodes[&leader];
     // Two of three are left: taking away one of them leaves one of two.
-    eventually("the leader misses the dead one", || {
-        let status = leader.status();
-        let member = status.members.iter().find(|member| member.node_id == dead);
-        member
-            .unwrap()
-            .last_contact
-            .is_none_or(|ago| ago > Duration::from_secs(1))
-    })
-    .await;
+    misses(leader, dead).await;
     let why = refusal(leader.raft.remove_node(alive, soon()).await);
     assert!(why.contains("lose its quorum"), "{why}");
     assert!(why.contains(&format!("[{}]", leader.site.id)), "{why}");
     // A learner that died is no voter to be.
     drop(learner.kill());
-    eventually("the leader misses the learner", || {
-        let status = leader.status();
-        let member = status.members.iter().find(|member| member.node_id == 4);
-        member
-            .unwrap()
-            .last_contact
-            .is_none_or(|ago| ago > Duration::from_secs(1))
-    })
-    .await;
+    misses(leader, 4).await;
     let why = refusal(leader.raft.promote(4, soon()).await);
     assert!(why.contains("does not answer"), "{why}");
     // The dead ones may go.
@@ -255,15 +250,7 @@ async fn a_change_that_nobody_could_decide_is_refused_at_once() {
     cluster.kill(gone);
     cluster.kill(dead);
     let leader = &cluster.nodes[&leader];
-    eventually("the leader misses the dead one", || {
-        let status = leader.status();
-        let member = status.members.iter().find(|member| member.node_id == dead);
-        member
-            .unwrap()
-            .last_contact
-            .is_none_or(|ago| ago > Duration::from_secs(1))
-    })
-    .await;
+    misses(leader, dead).await;
     let why = refusal(leader.raft.remove_node(dead, soon()).await);
     assert!(why.contains("lose its quorum"), "{why}");
 }
@@ -308,15 +295,7 @@ async fn leadership_goes_only_to_those_who_can_take_it() {
     assert_eq!(unknown, Err(ChangeError::NoSuchNode(9)));
     cluster.kill(dead);
     let leader = &cluster.nodes[&leader];
-    eventually("the leader misses the dead one", || {
-        let status = leader.status();
-        let member = status.members.iter().find(|member| member.node_id == dead);
-        member
-            .unwrap()
-            .last_contact
-            .is_none_or(|ago| ago > Duration::from_secs(1))
-    })
-    .await;
+    misses(leader, dead).await;
     let why = refusal(leader.raft.transfer_leader(Some(dead), soon()).await);
     assert!(why.contains("does not answer"), "{why}");
     // The other one can.

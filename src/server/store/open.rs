@@ -56,7 +56,7 @@ impl Options {
             cluster: None,
             new_instance,
             cache_bytes: 8 << 20,
-            window_bytes: 4 << 20,
+            window_bytes: 2 << 20,
             space_floor_bytes: 256 << 20,
             sync_watermark_always: false,
             record_bytes_max: RECORD_BYTES_MAX,
