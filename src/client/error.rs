@@ -306,6 +306,7 @@ pub(crate) fn verdict(failure: &Failure) -> Verdict {
         Reason::NoSuchNode => Verdict::Final(ErrorKind::NoSuchNode),
         Reason::Refused => Verdict::Final(ErrorKind::Refused),
         Reason::TooOld => Verdict::Final(ErrorKind::TooOld),
+        Reason::HistoryLost => Verdict::Final(ErrorKind::BadAnswer),
         Reason::Limit | Reason::DiskFull if failure.retry_after.is_none() => {
             Verdict::Final(ErrorKind::Exhausted)
         }

@@ -98,6 +98,7 @@ impl Client {
         let resource = ask.resource.to_string();
         self.shared
             .call::<Inspect>(&mut look, |_| v1::InspectRequest {
+                holder: String::new(),
                 resource: resource.clone(),
             })
             .await
@@ -118,6 +119,7 @@ impl Client {
                 Outcome::Granted(granted) => AcquireOutcome::Granted(self.granted(ask, granted)?),
                 Outcome::Held(held) => AcquireOutcome::Held(words::held(held)?),
                 Outcome::Ended(ended) => AcquireOutcome::Ended(words::ended(ended)?),
+                Outcome::Left(_) => return Err(Unreadable("left, without waiting".to_owned())),
             })
         };
         read().map_err(|unreadable| self.bad_answer(trial, unreadable))

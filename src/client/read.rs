@@ -27,6 +27,7 @@ impl Client {
     pub async fn inspect(&self, resource: &ResourceName) -> Result<Option<LiveGrant>, Error> {
         let mut trial = self.shared.trial::<Inspect>();
         let request = |_| v1::InspectRequest {
+            holder: String::new(),
             resource: resource.to_string(),
         };
         let answer = self.shared.call::<Inspect>(&mut trial, request).await?;

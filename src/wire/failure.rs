@@ -40,10 +40,12 @@ pub enum Reason {
     UnknownOutcome,
     /// The request id may have been forgotten; ask again under a new one.
     TooOld,
+    /// The history of events does not reach back to the cursor; `oldest` says how far it does.
+    HistoryLost,
 }
 
 impl Reason {
-    const ALL: [(Self, &'static str, Code); 12] = [
+    const ALL: [(Self, &'static str, Code); 13] = [
         (Self::InvalidField, "INVALID_FIELD", Code::InvalidArgument),
         (
             Self::RequestIdReused,
@@ -60,6 +62,7 @@ impl Reason {
         (Self::Stopping, "STOPPING", Code::Unavailable),
         (Self::UnknownOutcome, "UNKNOWN_OUTCOME", Code::Unavailable),
         (Self::TooOld, "TOO_OLD", Code::Aborted),
+        (Self::HistoryLost, "HISTORY_LOST", Code::OutOfRange),
     ];
 
     /// The name on the wire.
@@ -118,6 +121,10 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// `host:port` of the leader's client listener, where it is known.
     pub leader: Option<String>,
+    /// The oldest index that a watch may go on from, for [`Reason::HistoryLost`].
+    pub oldest_index: Option<u64>,
+    /// The cluster that this index belongs to, likewise.
+    pub cluster_id: Option<String>,
     /// The caller's own time ran out: the status is `DEADLINE_EXCEEDED`.
     pub deadline: bool,
 }
@@ -139,6 +146,8 @@ impl Failure {
             limit: None,
             retry_after: None,
             leader: None,
+            oldest_index: None,
+            cluster_id: None,
             deadline: false,
         }
     }
@@ -174,6 +183,13 @@ impl Failure {
         self
     }
 
+    /// Says from where on the history is still kept, and of which cluster it is.
+    #[must_use]
+    pub fn oldest(mut self, cluster_id: String, index: u64) -> Self {
+        (self.cluster_id, self.oldest_index) = (Some(cluster_id), Some(index));
+        self
+    }
+
     /// The status that carries it over the wire.
     #[must_use]
     pub fn into_status(self) -> Status {
@@ -186,6 +202,9 @@ impl Failure {
         metadata.extend(self.field.map(|field| ("field".to_owned(), field)));
         metadata.extend(self.limit.map(|limit| ("limit".to_owned(), limit)));
         metadata.extend(self.leader.map(|leader| ("leader".to_owned(), leader)));
+        metadata.extend(self.cluster_id.map(|id| ("cluster_id".to_owned(), id)));
+        let oldest = self.oldest_index.map(|index| index.to_string());
+        metadata.extend(oldest.map(|index| ("oldest_index".to_owned(), index)));
         let after_ms = self.retry_after.map(|after| after.as_millis().to_string());
         metadata.extend(after_ms.map(|after| ("retry_after_ms".to_owned(), after)));
         let details = ErrorDetails::with_error_info(self.reason.name(), DOMAIN, metadata);
@@ -211,6 +230,10 @@ impl Failure {
             limit: metadata.remove("limit"),
             retry_after: after_ms.map(Duration::from_millis),
             leader: metadata.remove("leader"),
+            oldest_index: metadata
+                .remove("oldest_index")
+                .and_then(|index| index.parse().ok()),
+            cluster_id: metadata.remove("cluster_id"),
             deadline: status.code() == Code::DeadlineExceeded,
         })
     }
@@ -257,7 +280,8 @@ mod tests {
         for reason in Reason::all() {
             let failure = Failure::new(reason, "why")
                 .retry_after(Duration::from_millis(7))
-                .leader(Some("127.0.0.1:7100".to_owned()));
+                .leader(Some("127.0.0.1:7100".to_owned()))
+                .oldest("c1".to_owned(), 8);
             let status = failure.clone().into_status();
             assert_eq!(status.code(), reason.code());
             assert_eq!(Failure::from_status(&status), Some(failure));

@@ -287,6 +287,7 @@ impl Issuer for Node {
             grant: self
                 .grants(|grant| grant.resource == request.get_ref().resource)
                 .pop(),
+            ..InspectResponse::default()
         }))
     }
 
@@ -297,6 +298,31 @@ impl Issuer for Node {
             grants: self.grants(|grant| grant.resource.starts_with(&request.get_ref().prefix)),
             next_page_token: String::new(),
         }))
+    }
+
+    async fn withdraw(
+        &self,
+        _request: Request<WithdrawRequest>,
+    ) -> Result<Response<WithdrawResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    type PipelineStream = tokio_stream::Empty<Result<PipelineResponse, Status>>;
+
+    async fn pipeline(
+        &self,
+        _request: Request<tonic::Streaming<PipelineRequest>>,
+    ) -> Result<Response<Self::PipelineStream>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    type WatchStream = tokio_stream::Empty<Result<WatchResponse, Status>>;
+
+    async fn watch(
+        &self,
+        _request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("not here"))
     }
 }
 

@@ -116,6 +116,7 @@ impl Asker {
                 // It was granted, to an earlier send whose answer was lost, and has ended since: a grant
                 // that was acknowledged late, and that gives its caller no time at all.
                 Said::Ended(said) => granted(said.token, true),
+                Said::Left(said) => Outcome::Refused(format!("left the queue: {}", said.how)),
             },
         )
     }

@@ -44,6 +44,7 @@ async fn a_follower_answers_every_call_and_names_the_leader() {
     ));
     let request = v1::InspectRequest {
         resource: "r".to_owned(),
+        ..v1::InspectRequest::default()
     };
     let seen = issuer
         .inspect(request)

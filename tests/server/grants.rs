@@ -122,6 +122,7 @@ async fn a_release_by_somebody_else_or_too_late_ends_nothing() {
     assert_eq!(ended.how(), v1::EndedHow::Superseded);
     let request = v1::InspectRequest {
         resource: "r".to_owned(),
+        ..v1::InspectRequest::default()
     };
     let seen = issuer
         .inspect(request)

@@ -93,6 +93,7 @@ async fn names_are_kept_exactly() {
         granted(&mut issuer, acquire(name, "holder", TTL)).await;
         let request = v1::InspectRequest {
             resource: name.clone(),
+            ..v1::InspectRequest::default()
         };
         let seen = issuer
             .inspect(request)

@@ -79,7 +79,9 @@ pub struct AcquireRequest {
     /// are remembered.
     #[prost(message, optional, tag = "6")]
     pub asked_at: ::core::option::Option<AskedAt>,
-    /// Reserved for waiting in line, which is not offered yet: must be 0.
+    /// How long to wait in line when the resource is not free, in milliseconds: up to 86,400,000 (24 h).
+    /// 0 does not wait. It runs from the moment the first copy of the request was applied, and ends by
+    /// `left` with WAITED_OUT. Give the call a deadline that is later, or none.
     #[prost(uint64, tag = "7")]
     pub wait_ms: u64,
 }
@@ -87,7 +89,7 @@ pub struct AcquireRequest {
 pub struct AcquireResponse {
     #[prost(message, optional, tag = "1")]
     pub header: ::core::option::Option<ResponseHeader>,
-    #[prost(oneof = "acquire_response::Outcome", tags = "2, 3, 4")]
+    #[prost(oneof = "acquire_response::Outcome", tags = "2, 3, 4, 5")]
     pub outcome: ::core::option::Option<acquire_response::Outcome>,
 }
 /// Nested message and enum types in `AcquireResponse`.
@@ -103,8 +105,66 @@ pub mod acquire_response {
         /// This request id was granted earlier, and that grant has ended since.
         #[prost(message, tag = "4")]
         Ended(super::Ended),
+        /// It was in line, and its place ended without a grant. The same request id is never granted later.
+        #[prost(message, tag = "5")]
+        Left(super::Left),
     }
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Left {
+    #[prost(enumeration = "LeftHow", tag = "1")]
+    pub how: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WithdrawRequest {
+    /// As in the Acquire that it is about.
+    #[prost(string, tag = "1")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub holder: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub request_id: ::prost::bytes::Bytes,
+    /// The highest attempt that was sent. A place that a later attempt has come back to is left alone. 0
+    /// counts as 1.
+    #[prost(uint32, tag = "4")]
+    pub attempt: u32,
+    /// As in the Acquire.
+    #[prost(message, optional, tag = "5")]
+    pub asked_at: ::core::option::Option<AskedAt>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WithdrawResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    #[prost(oneof = "withdraw_response::Outcome", tags = "2, 3, 4, 5, 6")]
+    pub outcome: ::core::option::Option<withdraw_response::Outcome>,
+}
+/// Nested message and enum types in `WithdrawResponse`.
+pub mod withdraw_response {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Outcome {
+        /// The place is gone, now or before; or no copy of the Acquire had arrived, and those with no higher
+        /// attempt never get one.
+        #[prost(message, tag = "2")]
+        Left(super::Left),
+        /// It was granted before this arrived, and the grant lives: release it.
+        #[prost(message, tag = "3")]
+        Granted(super::Granted),
+        /// It was granted, and that grant has ended since.
+        #[prost(message, tag = "4")]
+        Ended(super::Ended),
+        /// A later attempt has come back to the place, which is left alone.
+        #[prost(message, tag = "5")]
+        Stale(super::Stale),
+        /// The Acquire was refused: there is nothing to leave.
+        #[prost(message, tag = "6")]
+        Refused(super::Refused),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Stale {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Refused {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Granted {
     #[prost(message, optional, tag = "1")]
@@ -113,7 +173,8 @@ pub struct Granted {
     /// the first copy of the request, on a clock that goes on while the machine sleeps.
     #[prost(uint64, tag = "2")]
     pub lease_ms: u64,
-    /// The grant came after waiting in line.
+    /// The grant came after waiting in line: the lease is at most 2 s until the first Renew, and its start
+    /// is not known to you. Renew at once.
     #[prost(bool, tag = "3")]
     pub after_wait: bool,
     /// The answer was given before, to an earlier copy of this request: its start is not known to you,
@@ -241,6 +302,9 @@ pub struct Released {}
 pub struct InspectRequest {
     #[prost(string, tag = "1")]
     pub resource: ::prost::alloc::string::String,
+    /// Whose place in the queue is asked for. Empty asks for none.
+    #[prost(string, tag = "2")]
+    pub holder: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InspectResponse {
@@ -249,6 +313,12 @@ pub struct InspectResponse {
     /// Absent when the resource is free.
     #[prost(message, optional, tag = "2")]
     pub grant: ::core::option::Option<Grant>,
+    /// How many wait in line.
+    #[prost(uint32, tag = "3")]
+    pub queue: u32,
+    /// Where `holder` stands in it: 1 is next. 0: it does not wait.
+    #[prost(uint32, tag = "4")]
+    pub position: u32,
 }
 /// A live grant.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -297,6 +367,190 @@ pub struct ListResponse {
     #[prost(string, tag = "3")]
     pub next_page_token: ::prost::alloc::string::String,
 }
+/// One operation on a Pipeline.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PipelineRequest {
+    /// Chosen by the caller; the answer carries it. Not to be in use by another request in flight.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// How long the operation may take, in milliseconds, as the deadline of a call would say. 0 takes the
+    /// default of calls without one.
+    #[prost(uint64, tag = "2")]
+    pub timeout_ms: u64,
+    #[prost(oneof = "pipeline_request::Operation", tags = "3, 4, 5, 6, 7, 8")]
+    pub operation: ::core::option::Option<pipeline_request::Operation>,
+}
+/// Nested message and enum types in `PipelineRequest`.
+pub mod pipeline_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Operation {
+        #[prost(message, tag = "3")]
+        Acquire(super::AcquireRequest),
+        #[prost(message, tag = "4")]
+        Renew(super::RenewRequest),
+        #[prost(message, tag = "5")]
+        Release(super::ReleaseRequest),
+        #[prost(message, tag = "6")]
+        Withdraw(super::WithdrawRequest),
+        #[prost(message, tag = "7")]
+        Inspect(super::InspectRequest),
+        #[prost(message, tag = "8")]
+        List(super::ListRequest),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PipelineResponse {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(oneof = "pipeline_response::Answer", tags = "2, 3, 4, 5, 6, 7, 8")]
+    pub answer: ::core::option::Option<pipeline_response::Answer>,
+}
+/// Nested message and enum types in `PipelineResponse`.
+pub mod pipeline_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Answer {
+        #[prost(message, tag = "2")]
+        Acquire(super::AcquireResponse),
+        #[prost(message, tag = "3")]
+        Renew(super::RenewResponse),
+        #[prost(message, tag = "4")]
+        Release(super::ReleaseResponse),
+        #[prost(message, tag = "5")]
+        Withdraw(super::WithdrawResponse),
+        #[prost(message, tag = "6")]
+        Inspect(super::InspectResponse),
+        #[prost(message, tag = "7")]
+        List(super::ListResponse),
+        /// The operation could not be carried out; the stream goes on.
+        #[prost(message, tag = "8")]
+        Failure(super::PipelineFailure),
+    }
+}
+/// What the status of a call of its own would have said.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PipelineFailure {
+    /// The gRPC status code.
+    #[prost(int32, tag = "1")]
+    pub code: i32,
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    /// An encoded google.rpc.Status, as in the trailer grpc-status-details-bin.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub details: ::prost::bytes::Bytes,
+}
+/// A place in the history of one cluster: everything up to this log index.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Cursor {
+    #[prost(string, tag = "1")]
+    pub cluster_id: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub index: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequest {
+    /// Events after this. Absent: from now on, that is after everything that was acknowledged before the
+    /// call.
+    #[prost(message, optional, tag = "3")]
+    pub after: ::core::option::Option<Cursor>,
+    /// Renewals, too: there are many.
+    #[prost(bool, tag = "4")]
+    pub renewals: bool,
+    /// How often to mark progress while nothing happens, in milliseconds: 100 to 60,000; 0 means 5,000.
+    #[prost(uint32, tag = "5")]
+    pub progress_ms: u32,
+    #[prost(oneof = "watch_request::What", tags = "1, 2")]
+    pub what: ::core::option::Option<watch_request::What>,
+}
+/// Nested message and enum types in `WatchRequest`.
+pub mod watch_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        /// One resource.
+        #[prost(string, tag = "1")]
+        Resource(::prost::alloc::string::String),
+        /// All whose names begin with this; empty watches everything. At most 160 Unicode scalars.
+        #[prost(string, tag = "2")]
+        Prefix(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    /// Everything up to here has been delivered. Go on from it after a lost connection.
+    #[prost(message, optional, tag = "2")]
+    pub cursor: ::core::option::Option<Cursor>,
+    /// Empty in a mark of progress.
+    #[prost(message, repeated, tag = "3")]
+    pub events: ::prost::alloc::vec::Vec<WatchEvent>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchEvent {
+    #[prost(enumeration = "WatchEventKind", tag = "1")]
+    pub kind: i32,
+    #[prost(string, tag = "2")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub holder: ::prost::alloc::string::String,
+    /// Of the grant. Absent in events of the queue.
+    #[prost(message, optional, tag = "4")]
+    pub token: ::core::option::Option<Token>,
+    /// GRANTED, RENEWED: the lease from there on.
+    #[prost(uint64, tag = "5")]
+    pub lease_ms: u64,
+    /// GRANTED: it came after waiting.
+    #[prost(bool, tag = "6")]
+    pub after_wait: bool,
+    /// QUEUED: where in line; 1 is next.
+    #[prost(uint32, tag = "7")]
+    pub position: u32,
+    /// REVOKED: the operator's reason, if one was given.
+    #[prost(string, tag = "8")]
+    pub reason: ::prost::alloc::string::String,
+    /// For people, by the leader's wall clock, milliseconds since 1970.
+    #[prost(uint64, tag = "9")]
+    pub at_unix_ms: u64,
+}
+/// How a place in a queue ended without a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LeftHow {
+    Unspecified = 0,
+    /// By Withdraw.
+    Withdrawn = 1,
+    /// Its wait is over.
+    WaitedOut = 2,
+    /// The same holder asked again under a new request id, which has taken over the place.
+    Superseded = 3,
+    /// No node had an open call for it during 2 s.
+    Detached = 4,
+}
+impl LeftHow {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LEFT_HOW_UNSPECIFIED",
+            Self::Withdrawn => "LEFT_HOW_WITHDRAWN",
+            Self::WaitedOut => "LEFT_HOW_WAITED_OUT",
+            Self::Superseded => "LEFT_HOW_SUPERSEDED",
+            Self::Detached => "LEFT_HOW_DETACHED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LEFT_HOW_UNSPECIFIED" => Some(Self::Unspecified),
+            "LEFT_HOW_WITHDRAWN" => Some(Self::Withdrawn),
+            "LEFT_HOW_WAITED_OUT" => Some(Self::WaitedOut),
+            "LEFT_HOW_SUPERSEDED" => Some(Self::Superseded),
+            "LEFT_HOW_DETACHED" => Some(Self::Detached),
+            _ => None,
+        }
+    }
+}
 /// How a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -333,6 +587,65 @@ impl EndedHow {
             "ENDED_HOW_EXPIRED" => Some(Self::Expired),
             "ENDED_HOW_REVOKED" => Some(Self::Revoked),
             "ENDED_HOW_SUPERSEDED" => Some(Self::Superseded),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum WatchEventKind {
+    Unspecified = 0,
+    Granted = 1,
+    /// Told on request only.
+    Renewed = 2,
+    Released = 3,
+    Expired = 4,
+    Revoked = 5,
+    Superseded = 6,
+    /// A waiter joined the queue.
+    Queued = 7,
+    /// A waiter left it without a grant; see LeftHow.
+    Withdrawn = 8,
+    WaitedOut = 9,
+    PlaceSuperseded = 10,
+    Detached = 11,
+}
+impl WatchEventKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "WATCH_EVENT_KIND_UNSPECIFIED",
+            Self::Granted => "WATCH_EVENT_KIND_GRANTED",
+            Self::Renewed => "WATCH_EVENT_KIND_RENEWED",
+            Self::Released => "WATCH_EVENT_KIND_RELEASED",
+            Self::Expired => "WATCH_EVENT_KIND_EXPIRED",
+            Self::Revoked => "WATCH_EVENT_KIND_REVOKED",
+            Self::Superseded => "WATCH_EVENT_KIND_SUPERSEDED",
+            Self::Queued => "WATCH_EVENT_KIND_QUEUED",
+            Self::Withdrawn => "WATCH_EVENT_KIND_WITHDRAWN",
+            Self::WaitedOut => "WATCH_EVENT_KIND_WAITED_OUT",
+            Self::PlaceSuperseded => "WATCH_EVENT_KIND_PLACE_SUPERSEDED",
+            Self::Detached => "WATCH_EVENT_KIND_DETACHED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WATCH_EVENT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "WATCH_EVENT_KIND_GRANTED" => Some(Self::Granted),
+            "WATCH_EVENT_KIND_RENEWED" => Some(Self::Renewed),
+            "WATCH_EVENT_KIND_RELEASED" => Some(Self::Released),
+            "WATCH_EVENT_KIND_EXPIRED" => Some(Self::Expired),
+            "WATCH_EVENT_KIND_REVOKED" => Some(Self::Revoked),
+            "WATCH_EVENT_KIND_SUPERSEDED" => Some(Self::Superseded),
+            "WATCH_EVENT_KIND_QUEUED" => Some(Self::Queued),
+            "WATCH_EVENT_KIND_WITHDRAWN" => Some(Self::Withdrawn),
+            "WATCH_EVENT_KIND_WAITED_OUT" => Some(Self::WaitedOut),
+            "WATCH_EVENT_KIND_PLACE_SUPERSEDED" => Some(Self::PlaceSuperseded),
+            "WATCH_EVENT_KIND_DETACHED" => Some(Self::Detached),
             _ => None,
         }
     }
@@ -431,7 +744,16 @@ pub mod issuer_client {
             self
         }
         /// Asks for a resource. Granted when it is free, or held by the same holder (whose earlier grant is
-        /// then superseded, with a higher token). Otherwise the answer is `held` and nothing has changed.
+        /// then superseded, with a higher token). Otherwise, without a wait the answer is `held` and nothing
+        /// has changed; with one the call joins the resource's queue, first come first served, and is answered
+        /// when it is granted or its wait is over.
+        ///
+        /// A waiter keeps its place only for as long as a call for it is open at some node. After a lost
+        /// connection send the same request id again, with a higher attempt and an unchanged wait, to any node
+        /// and within 2 s: the place is kept. To leave the queue at once, call Withdraw.
+        ///
+        /// A grant that came after waiting starts with a lease of at most 2 s, because nobody knows whether the
+        /// waiter is still there. Its first Renew claims it and makes the lease the whole TTL: send it at once.
         pub async fn acquire(
             &mut self,
             request: impl tonic::IntoRequest<super::AcquireRequest>,
@@ -454,6 +776,33 @@ pub mod issuer_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("fencepost.v1.Issuer", "Acquire"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Leaves the queue. It acts on a place only, never on a grant; the answer tells if there is one, to be
+        /// released. It may be repeated, and may overtake the Acquire: a copy of that with no higher attempt
+        /// then finds itself withdrawn.
+        pub async fn withdraw(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WithdrawRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WithdrawResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fencepost.v1.Issuer/Withdraw",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fencepost.v1.Issuer", "Withdraw"));
             self.inner.unary(req, path, codec).await
         }
         /// Keeps grants alive, each from the moment this is applied for its whole TTL again. The token never
@@ -549,6 +898,68 @@ pub mod issuer_client {
             req.extensions_mut().insert(GrpcMethod::new("fencepost.v1.Issuer", "List"));
             self.inner.unary(req, path, codec).await
         }
+        /// All of the operations above, many at a time, on one stream: each request carries a number of the
+        /// caller's, and its answer the same one. Answers come in whatever order they are ready. A caller with
+        /// too many requests in flight is held back by HTTP/2 flow control, and so is a node whose answers are
+        /// not read. Closing the stream ends no lease; it leaves the caller's places in queues unattended, as
+        /// any lost connection does.
+        pub async fn pipeline(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::PipelineRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::PipelineResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fencepost.v1.Issuer/Pipeline",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fencepost.v1.Issuer", "Pipeline"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// What happens to a resource, or to all whose names begin with a prefix: every event in order, once,
+        /// from now or from a cursor of an earlier message on, at any node. A message holds all matching events
+        /// of one log entry. Messages without events are marks of progress: everything up to their cursor has
+        /// been delivered.
+        ///
+        /// A node keeps a bounded history. A cursor that is older than it, of another cluster (after a
+        /// restore), or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
+        /// HISTORY_LOST, never with a silent gap; "oldest_index" is the oldest cursor that would do. Look with
+        /// List then, and watch from the applied_index in its header. A node that loses its leader ends the
+        /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fencepost.v1.Issuer/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("fencepost.v1.Issuer", "Watch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -565,11 +976,30 @@ pub mod issuer_server {
     #[async_trait]
     pub trait Issuer: std::marker::Send + std::marker::Sync + 'static {
         /// Asks for a resource. Granted when it is free, or held by the same holder (whose earlier grant is
-        /// then superseded, with a higher token). Otherwise the answer is `held` and nothing has changed.
+        /// then superseded, with a higher token). Otherwise, without a wait the answer is `held` and nothing
+        /// has changed; with one the call joins the resource's queue, first come first served, and is answered
+        /// when it is granted or its wait is over.
+        ///
+        /// A waiter keeps its place only for as long as a call for it is open at some node. After a lost
+        /// connection send the same request id again, with a higher attempt and an unchanged wait, to any node
+        /// and within 2 s: the place is kept. To leave the queue at once, call Withdraw.
+        ///
+        /// A grant that came after waiting starts with a lease of at most 2 s, because nobody knows whether the
+        /// waiter is still there. Its first Renew claims it and makes the lease the whole TTL: send it at once.
         async fn acquire(
             &self,
             request: tonic::Request<super::AcquireRequest>,
         ) -> std::result::Result<tonic::Response<super::AcquireResponse>, tonic::Status>;
+        /// Leaves the queue. It acts on a place only, never on a grant; the answer tells if there is one, to be
+        /// released. It may be repeated, and may overtake the Acquire: a copy of that with no higher attempt
+        /// then finds itself withdrawn.
+        async fn withdraw(
+            &self,
+            request: tonic::Request<super::WithdrawRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WithdrawResponse>,
+            tonic::Status,
+        >;
         /// Keeps grants alive, each from the moment this is applied for its whole TTL again. The token never
         /// changes. One message may renew many grants; each gets its own outcome, and stale ones do not
         /// fail the others. A holder renews at a third of the TTL.
@@ -593,6 +1023,41 @@ pub mod issuer_server {
             &self,
             request: tonic::Request<super::ListRequest>,
         ) -> std::result::Result<tonic::Response<super::ListResponse>, tonic::Status>;
+        /// Server streaming response type for the Pipeline method.
+        type PipelineStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::PipelineResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// All of the operations above, many at a time, on one stream: each request carries a number of the
+        /// caller's, and its answer the same one. Answers come in whatever order they are ready. A caller with
+        /// too many requests in flight is held back by HTTP/2 flow control, and so is a node whose answers are
+        /// not read. Closing the stream ends no lease; it leaves the caller's places in queues unattended, as
+        /// any lost connection does.
+        async fn pipeline(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::PipelineRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::PipelineStream>, tonic::Status>;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// What happens to a resource, or to all whose names begin with a prefix: every event in order, once,
+        /// from now or from a cursor of an earlier message on, at any node. A message holds all matching events
+        /// of one log entry. Messages without events are marks of progress: everything up to their cursor has
+        /// been delivered.
+        ///
+        /// A node keeps a bounded history. A cursor that is older than it, of another cluster (after a
+        /// restore), or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
+        /// HISTORY_LOST, never with a silent gap; "oldest_index" is the oldest cursor that would do. Look with
+        /// List then, and watch from the applied_index in its header. A node that loses its leader ends the
+        /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
     }
     /// Grants exclusive, time-limited access to named resources. Each grant carries a fencing token that
     /// is greater than the token of every grant that was acknowledged before this one was asked for.
@@ -700,6 +1165,49 @@ pub mod issuer_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AcquireSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fencepost.v1.Issuer/Withdraw" => {
+                    #[allow(non_camel_case_types)]
+                    struct WithdrawSvc<T: Issuer>(pub Arc<T>);
+                    impl<T: Issuer> tonic::server::UnaryService<super::WithdrawRequest>
+                    for WithdrawSvc<T> {
+                        type Response = super::WithdrawResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WithdrawRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Issuer>::withdraw(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WithdrawSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -883,6 +1391,100 @@ pub mod issuer_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fencepost.v1.Issuer/Pipeline" => {
+                    #[allow(non_camel_case_types)]
+                    struct PipelineSvc<T: Issuer>(pub Arc<T>);
+                    impl<
+                        T: Issuer,
+                    > tonic::server::StreamingService<super::PipelineRequest>
+                    for PipelineSvc<T> {
+                        type Response = super::PipelineResponse;
+                        type ResponseStream = T::PipelineStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::PipelineRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Issuer>::pipeline(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PipelineSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fencepost.v1.Issuer/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: Issuer>(pub Arc<T>);
+                    impl<
+                        T: Issuer,
+                    > tonic::server::ServerStreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Issuer>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -78,6 +78,7 @@ impl Calls {
     pub(crate) async fn inspect(&self, resource: &str) -> Result<InspectResponse, Status> {
         let message = InspectRequest {
             resource: resource.into(),
+            ..InspectRequest::default()
         };
         self.bounded(message, async |request| {
             self.issuer().inspect(request).await

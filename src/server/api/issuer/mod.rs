@@ -56,6 +56,31 @@ impl Issuer for Api {
     ) -> Result<Response<v1::ListResponse>, Status> {
         self.call::<List>(request).await
     }
+
+    async fn withdraw(
+        &self,
+        _request: Request<v1::WithdrawRequest>,
+    ) -> Result<Response<v1::WithdrawResponse>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
+    type PipelineStream = tokio_stream::Empty<Result<v1::PipelineResponse, Status>>;
+
+    async fn pipeline(
+        &self,
+        _request: Request<tonic::Streaming<v1::PipelineRequest>>,
+    ) -> Result<Response<Self::PipelineStream>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
+    type WatchStream = tokio_stream::Empty<Result<v1::WatchResponse, Status>>;
+
+    async fn watch(
+        &self,
+        _request: Request<v1::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
 }
 
 /// How a grant ended, for a caller who named it by its value alone: term and index are not told.

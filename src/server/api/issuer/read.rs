@@ -45,6 +45,7 @@ impl Method for Inspect {
         Ok(v1::InspectResponse {
             grant: api.raft.state().read(look).flatten(),
             header: Some(api.header_of_now()),
+            ..v1::InspectResponse::default()
         })
     }
 
