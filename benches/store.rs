@@ -136,7 +136,7 @@ impl Sled {
         let options = Options {
             record_bytes_max,
             sync_watermark_always,
-            ..Options::new(1, InstanceId([1; 16]))
+            ..Options::new(1, InstanceId::from_bytes([1; 16]))
         };
         let (store, _) = DiskStore::open(dir, &options).unwrap();
         store
@@ -243,7 +243,7 @@ fn watermark_alone(root: &Path) {
     let options = Options {
         sync_watermark_always: true,
         observer: Arc::clone(&times) as _,
-        ..Options::new(1, InstanceId([1; 16]))
+        ..Options::new(1, InstanceId::from_bytes([1; 16]))
     };
     let (store, _) = DiskStore::open(dir.path(), &options).unwrap();
     store

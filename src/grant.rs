@@ -1,9 +1,9 @@
 //! The grant: one giving of a resource to a holder, and the words around it.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
+pub use crate::id::{ClusterId, ClusterIdError};
 use crate::limits::{REQUEST_ID_BYTES_MAX, TTL_MS_DEFAULT, TTL_MS_MAX, TTL_MS_MIN};
 use crate::resource::{Holder, ResourceName};
 use crate::token::Token;
@@ -125,56 +125,6 @@ pub struct RequestIdError {
     pub length: usize,
 }
 
-/// The random id that a cluster made when it formed. A restore founds a new cluster, with a new id.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterId(u128);
-
-impl ClusterId {
-    /// Takes 128 random bits.
-    #[must_use]
-    pub const fn new(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    /// The 128 bits; big-endian bytes of it are what travels and rests.
-    #[must_use]
-    pub const fn get(self) -> u128 {
-        self.0
-    }
-}
-
-impl fmt::Display for ClusterId {
-    /// 32 lower-case hexadecimal digits.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl fmt::Debug for ClusterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for ClusterId {
-    type Err = ClusterIdError;
-
-    /// Reads 32 hexadecimal digits.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(ClusterIdError);
-        }
-        u128::from_str_radix(text, 16)
-            .map(Self)
-            .map_err(|_| ClusterIdError)
-    }
-}
-
-/// A text that is not a cluster id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cluster_id is not 32 hexadecimal digits")]
-pub struct ClusterIdError;
-
 /// What the asker had seen before the *first* send of a request id: a cluster, and an index that it
 /// had applied. It makes at-most-once exact, because an id can only have been forgotten if it could
 /// have been applied, and it can only have been applied after this.
@@ -283,20 +233,5 @@ mod tests {
             Err(RequestIdError { length: 65 })
         );
         assert_eq!(RequestId::new(vec![0xab, 1]).unwrap().to_string(), "ab01");
-    }
-
-    #[test]
-    fn a_cluster_id_is_thirty_two_hexadecimal_digits() {
-        let id = ClusterId::new(0xfe);
-        assert_eq!(id.to_string(), "000000000000000000000000000000fe");
-        assert_eq!(id.to_string().parse(), Ok(id));
-        for bad in [
-            "",
-            "fe",
-            "+00000000000000000000000000000fe",
-            "zz0000000000000000000000000000fe",
-        ] {
-            assert_eq!(bad.parse::<ClusterId>(), Err(ClusterIdError), "{bad:?}");
-        }
     }
 }

@@ -27,6 +27,7 @@
 
 // Floor 0: the words.
 pub mod grant;
+pub mod id;
 pub mod limits;
 pub mod resource;
 pub mod sequencer;

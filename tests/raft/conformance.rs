@@ -206,7 +206,7 @@ struct OnDisk;
 impl StoreBuilder<Types, Anywhere, Filled, tempfile::TempDir> for OnDisk {
     async fn build(&self) -> Result<(tempfile::TempDir, Anywhere, Filled), StorageError<Types>> {
         let dir = tempfile::tempdir().unwrap();
-        let instance = InstanceId(fresh_bits().to_be_bytes());
+        let instance = InstanceId::new(fresh_bits());
         let (store, _) = DiskStore::open(dir.path(), &Options::new(1, instance)).unwrap();
         let (log, machine) = built(store);
         Ok((dir, log, machine))
@@ -225,5 +225,8 @@ async fn the_disk_store_passes_openrafts_suite() {
 
 #[test]
 fn the_suite_makes_members_of_nobody() {
-    assert_eq!(NodeRecord::default().instance, InstanceId([0; 16]));
+    assert_eq!(
+        NodeRecord::default().instance,
+        InstanceId::from_bytes([0; 16])
+    );
 }

@@ -181,7 +181,7 @@ async fn bind(address: SocketAddr) -> TcpListener {
 }
 
 pub(crate) fn blank_disk(id: u64) -> MemoryDisk {
-    MemoryDisk::new(id, InstanceId(fresh_bits().to_be_bytes()))
+    MemoryDisk::new(id, InstanceId::new(fresh_bits()))
 }
 
 /// A running node.

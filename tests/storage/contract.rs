@@ -14,7 +14,8 @@ fn a_new_store_is_empty_and_forming() {
     let dir = tempfile::tempdir().unwrap();
     let (disk, recovered) =
         fencepost::server::store::DiskStore::open(dir.path(), &options()).unwrap();
-    let (memory, of_memory) = MemoryStore::open(&MemoryDisk::new(NODE, InstanceId([5; 16])));
+    let (memory, of_memory) =
+        MemoryStore::open(&MemoryDisk::new(NODE, InstanceId::from_bytes([5; 16])));
     assert_eq!(recovered, of_memory);
     assert_eq!(recovered.boots, 1);
     assert_eq!(recovered.identity.membership, Membership::Forming);
@@ -33,7 +34,7 @@ fn a_new_store_is_empty_and_forming() {
 fn a_forming_node_promises_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (disk, _) = fencepost::server::store::DiskStore::open(dir.path(), &options()).unwrap();
-    let (memory, _) = MemoryStore::open(&MemoryDisk::new(NODE, InstanceId([5; 16])));
+    let (memory, _) = MemoryStore::open(&MemoryDisk::new(NODE, InstanceId::from_bytes([5; 16])));
     for store in [&disk as &dyn Store, &memory] {
         let refused = [
             store.voted(vote(1, false)).unwrap_err(),
@@ -111,7 +112,7 @@ fn what_was_acknowledged_is_there_after_a_restart() {
 
 #[test]
 fn an_entry_can_be_read_before_it_is_durable() {
-    let disk = MemoryDisk::new(NODE, InstanceId([5; 16]));
+    let disk = MemoryDisk::new(NODE, InstanceId::from_bytes([5; 16]));
     let (store, _) = MemoryStore::open(&disk);
     store.make_ready(ready()).unwrap();
     disk.hold();
@@ -382,7 +383,7 @@ fn appends_go_on_while_a_large_snapshot_is_saved() {
 #[test]
 fn writes_lost_by_a_power_cut_were_never_acknowledged() {
     for kept in 0..=4 {
-        let disk = MemoryDisk::new(NODE, InstanceId([5; 16]));
+        let disk = MemoryDisk::new(NODE, InstanceId::from_bytes([5; 16]));
         let (store, _) = MemoryStore::open(&disk);
         store.make_ready(ready()).unwrap();
         store.appended(entries(1, 0..5)).unwrap();

@@ -97,7 +97,7 @@ fn the_database_of_another_node_is_refused() {
     let (dir, promise) = template();
     let other = tempfile::tempdir().unwrap();
     let options = fencepost::server::store::Options {
-        new_instance: fencepost::server::store::InstanceId([6; 16]),
+        new_instance: fencepost::server::store::InstanceId::from_bytes([6; 16]),
         ..options()
     };
     let (store, _) = DiskStore::open(other.path(), &options).unwrap();
@@ -360,7 +360,7 @@ fn a_forming_node_may_start_over_and_keeps_its_instance() {
     for (boots, damage) in (2..).zip(halves) {
         damage();
         let options = fencepost::server::store::Options {
-            new_instance: fencepost::server::store::InstanceId([9; 16]),
+            new_instance: fencepost::server::store::InstanceId::from_bytes([9; 16]),
             ..options()
         };
         let (store, recovered) = DiskStore::open(dir.path(), &options).unwrap();

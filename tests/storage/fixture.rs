@@ -31,7 +31,7 @@ pub(crate) fn ready() -> Ready {
 pub(crate) fn options() -> Options {
     Options {
         cache_bytes: 4 << 20,
-        ..Options::new(NODE, InstanceId([5; 16]))
+        ..Options::new(NODE, InstanceId::from_bytes([5; 16]))
     }
 }
 
@@ -52,7 +52,7 @@ impl Disk {
     pub(crate) fn both() -> [Self; 2] {
         [
             Self::Sled(tempfile::tempdir().unwrap()),
-            Self::Memory(MemoryDisk::new(NODE, InstanceId([5; 16]))),
+            Self::Memory(MemoryDisk::new(NODE, InstanceId::from_bytes([5; 16]))),
         ]
     }
 

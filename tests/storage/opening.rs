@@ -80,7 +80,7 @@ fn a_founding_list_is_durable_with_the_cluster_id() {
     let dir = tempfile::tempdir().unwrap();
     let founders = (1..=3_u8).map(|n| Founder {
         node_id: n.into(),
-        instance: InstanceId([n; 16]),
+        instance: InstanceId::from_bytes([n; 16]),
         address: format!("http://127.0.0.1:700{n}"),
     });
     let ready = Ready {

@@ -4,45 +4,13 @@
 //! two leaders of one term could follow (Raft paper, section 5.1: the vote is durable). So a wiped
 //! node is added under a new id, and the state remembers the old ones.
 
-use std::fmt;
-
 use super::Machine;
+pub use crate::id::InstanceId;
 use crate::issuer::{Broken, LogId, codec};
 use crate::limits::NODE_IDS_MAX;
 
 /// A node's configured id, from 1.
 pub type NodeId = u64;
-
-/// The random id that a node made when its data directory was new; a wiped node has another.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InstanceId(u128);
-
-impl InstanceId {
-    /// Takes 128 random bits.
-    #[must_use]
-    pub const fn new(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    /// The 128 bits.
-    #[must_use]
-    pub const fn get(self) -> u128 {
-        self.0
-    }
-}
-
-impl fmt::Display for InstanceId {
-    /// 32 lower-case hexadecimal digits.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl fmt::Debug for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 impl Machine {
     /// Applies a membership entry: its node ids count as used from here on, voters and learners alike.

@@ -103,7 +103,7 @@ impl Api {
             counted: Counted::new(&metrics),
             cluster: OnceLock::new(),
             leadership: raft.leadership(),
-            fresh: FreshIds::new(identity.instance.0, store.boots()),
+            fresh: FreshIds::new(identity.instance.to_bytes(), store.boots()),
             renewals: Renewals::start(proposals.clone()),
             proposals,
             raft,

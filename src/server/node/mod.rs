@@ -286,7 +286,7 @@ impl Node {
 
 /// Opens the data directory, off the async threads: it reads and checks all of it.
 async fn open_store(config: &Config, metrics: &Arc<Metrics>) -> Result<SharedStore, NodeError> {
-    let mut options = Options::new(config.node_id, InstanceId(random_id()));
+    let mut options = Options::new(config.node_id, InstanceId::from_bytes(random_id()));
     options.cache_bytes = config.cache_bytes;
     options.space_floor_bytes = config.free_bytes_min;
     options.observer = Arc::new(Observer(Arc::clone(metrics)));
@@ -381,7 +381,7 @@ fn raft_config(config: &Config, addresses: &Addresses) -> Result<RaftConfig, Nod
         issuer: config.issuer.clone(),
         peer_address: peer_address.unwrap_or_else(|| addresses.peer.to_string()),
         client_address: client_address.unwrap_or_else(|| addresses.client.to_string()),
-        new_cluster: ClusterId::new(u128::from_be_bytes(random_id())),
+        new_cluster: ClusterId::from_bytes(random_id()),
         life: random_life(),
         bootstrap,
         timing: Timing {

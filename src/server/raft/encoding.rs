@@ -144,7 +144,7 @@ fn put_membership(bytes: &mut BytesMut, membership: &Membership) {
     put_count(bytes, nodes.len());
     for (id, node) in nodes {
         bytes.put_u64(*id);
-        bytes.put_slice(&node.instance.0);
+        bytes.put_slice(&node.instance.to_bytes());
         put_text(bytes, &node.peer_address);
         put_text(bytes, &node.client_address);
     }
@@ -161,7 +161,7 @@ fn get_membership(bytes: &mut Bytes) -> Result<Membership, Undecodable> {
         let mut instance = [0; 16];
         bytes.try_copy_to_slice(&mut instance).map_err(short)?;
         let record = NodeRecord {
-            instance: InstanceId(instance),
+            instance: InstanceId::from_bytes(instance),
             peer_address: get_text(bytes)?,
             client_address: get_text(bytes)?,
         };

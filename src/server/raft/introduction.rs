@@ -77,13 +77,13 @@ pub(super) async fn hello(
         _ => Some(
             them.cluster_id[..]
                 .try_into()
-                .map(|bytes| ClusterId::new(u128::from_be_bytes(bytes)))
+                .map(ClusterId::from_bytes)
                 .map_err(|_| not_a_node("its cluster is no id"))?,
         ),
     };
     Ok(Introduced {
         node_id: them.node_id,
-        instance: InstanceId(instance),
+        instance: InstanceId::from_bytes(instance),
         cluster,
         issuer: them.issuer,
         client_address: them.client_address,

@@ -322,9 +322,7 @@ impl From<Broken> for Stop {
 
 fn members_of(membership: &Membership) -> Vec<(u64, InstanceId)> {
     let nodes = membership.nodes();
-    nodes
-        .map(|(id, node)| (*id, InstanceId::new(u128::from_be_bytes(node.instance.0))))
-        .collect()
+    nodes.map(|(id, node)| (*id, node.instance)).collect()
 }
 
 impl RaftStateMachine<Types> for StateMachine {

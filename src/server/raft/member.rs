@@ -19,7 +19,7 @@ pub struct NodeRecord {
 impl Default for NodeRecord {
     /// Nobody: openraft's own test suite makes memberships of these.
     fn default() -> Self {
-        let instance = InstanceId([0; 16]);
+        let instance = InstanceId::from_bytes([0; 16]);
         Self {
             instance,
             peer_address: String::new(),

@@ -6,46 +6,11 @@
 //! it has never voted and may start over. A *ready* node belongs to one cluster for ever.
 
 use std::fmt;
-use std::str::FromStr;
 
 use thiserror::Error;
 
-pub use crate::grant::ClusterId;
+pub use crate::id::{ClusterId, InstanceId};
 use crate::resource::IssuerName;
-
-/// Names one data directory: 128 random bits, made when it is created, so that a wiped node cannot
-/// pass for the one that it was. Written as 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InstanceId(pub [u8; 16]);
-
-impl fmt::Display for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InstanceId({self})")
-    }
-}
-
-impl FromStr for InstanceId {
-    type Err = NotAnId;
-
-    fn from_str(text: &str) -> Result<Self, NotAnId> {
-        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(NotAnId);
-        }
-        let bits = u128::from_str_radix(text, 16).map_err(|_| NotAnId)?;
-        Ok(Self(bits.to_be_bytes()))
-    }
-}
-
-/// The text is not 32 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("not an id of 32 hexadecimal digits")]
-pub struct NotAnId;
 
 /// Who this node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -267,17 +232,17 @@ mod tests {
     fn founder() -> Identity {
         let founders = (1..=2_u8).map(|n| Founder {
             node_id: n.into(),
-            instance: InstanceId([n; 16]),
+            instance: InstanceId::from_bytes([n; 16]),
             address: format!("http://10.0.0.{n}:7101"),
         });
         let ready = Ready {
-            cluster: ClusterId::new(u128::from_be_bytes([0xab; 16])),
+            cluster: ClusterId::from_bytes([0xab; 16]),
             issuer: IssuerName::new("orders").unwrap(),
             founders: founders.collect(),
         };
         Identity {
             node_id: 1,
-            instance: InstanceId([1; 16]),
+            instance: InstanceId::from_bytes([1; 16]),
             membership: Membership::Ready(ready),
         }
     }
@@ -334,7 +299,7 @@ mod tests {
         assert!(Ready::check(Some(ready), ready).unwrap());
         assert!(Ready::check(Some(ready), &adopted).unwrap());
         let other = Ready {
-            cluster: ClusterId::new(u128::from_be_bytes([1; 16])),
+            cluster: ClusterId::from_bytes([1; 16]),
             ..ready.clone()
         };
         let refused = Ready::check(Some(ready), &other).unwrap_err().to_string();

@@ -158,7 +158,7 @@ pub(super) struct Owner {
 impl Record for Owner {
     fn put(&self, to: &mut Vec<u8>) {
         self.node_id.put(to);
-        to.extend_from_slice(&self.instance.0);
+        to.extend_from_slice(&self.instance.to_bytes());
     }
 
     fn take(from: &mut Bytes) -> Option<Self> {
@@ -167,7 +167,7 @@ impl Record for Owner {
         from.try_copy_to_slice(&mut instance).ok()?;
         Some(Self {
             node_id,
-            instance: InstanceId(instance),
+            instance: InstanceId::from_bytes(instance),
         })
     }
 }
@@ -267,7 +267,7 @@ mod tests {
         );
         let owner = Owner {
             node_id: 1,
-            instance: InstanceId([7; 16]),
+            instance: InstanceId::from_bytes([7; 16]),
         };
         assert_eq!(
             hex(&owner.encode("owner")[5..]),

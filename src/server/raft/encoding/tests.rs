@@ -6,7 +6,7 @@ use super::*;
 
 fn record(n: u8) -> NodeRecord {
     NodeRecord {
-        instance: InstanceId([n; 16]),
+        instance: InstanceId::from_bytes([n; 16]),
         peer_address: format!("p{n}:1"),
         client_address: format!("c{n}:2"),
     }

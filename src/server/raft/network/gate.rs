@@ -252,14 +252,14 @@ impl Envelope {
         Some(Self {
             cluster: cluster_id(&envelope.cluster_id)?,
             sender_id: envelope.sender_id,
-            sender_instance: InstanceId(bytes16(&envelope.sender_instance)?),
+            sender_instance: InstanceId::from_bytes(bytes16(&envelope.sender_instance)?),
             shown: Shown {
                 boot: envelope.sender_boot,
                 term: envelope.sender_term,
                 life: envelope.sender_life,
             },
             receiver_id: envelope.receiver_id,
-            receiver_instance: InstanceId(bytes16(&envelope.receiver_instance)?),
+            receiver_instance: InstanceId::from_bytes(bytes16(&envelope.receiver_instance)?),
         })
     }
 }
@@ -271,5 +271,5 @@ pub(super) fn bytes16(bytes: &[u8]) -> Option<[u8; 16]> {
 
 /// The cluster id in 16 bytes.
 pub(super) fn cluster_id(bytes: &[u8]) -> Option<ClusterId> {
-    bytes16(bytes).map(|bytes| ClusterId::new(u128::from_be_bytes(bytes)))
+    bytes16(bytes).map(ClusterId::from_bytes)
 }

@@ -90,11 +90,11 @@ impl Local {
         Some(wire::Envelope {
             cluster_id: Bytes::copy_from_slice(&cluster.get().to_be_bytes()),
             sender_id: self.node_id,
-            sender_instance: Bytes::copy_from_slice(&self.instance.0),
+            sender_instance: Bytes::copy_from_slice(&self.instance.to_bytes()),
             sender_boot: self.boot,
             sender_term: self.term(),
             receiver_id: receiver,
-            receiver_instance: Bytes::copy_from_slice(&instance.0),
+            receiver_instance: Bytes::copy_from_slice(&instance.to_bytes()),
             sender_life: self.config.life,
         })
     }
@@ -115,7 +115,7 @@ impl Local {
         wire::Introduction {
             protocol: wire::Protocol::Protocol1.into(),
             node_id: self.node_id,
-            instance: Bytes::copy_from_slice(&self.instance.0),
+            instance: Bytes::copy_from_slice(&self.instance.to_bytes()),
             cluster_id: self
                 .cluster()
                 .map(|cluster| Bytes::copy_from_slice(&cluster.get().to_be_bytes()))

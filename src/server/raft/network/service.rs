@@ -244,7 +244,7 @@ impl PeerService {
     fn standing(&self, caller: &wire::Introduction) -> Result<wire::Standing, Status> {
         let ours = self.local.cluster();
         let theirs = cluster_id(&caller.cluster_id);
-        let instance = bytes16(&caller.instance).map(InstanceId);
+        let instance = bytes16(&caller.instance).map(InstanceId::from_bytes);
         let instance =
             instance.ok_or_else(|| Status::invalid_argument("instance is not 16 bytes"))?;
         if ours.is_none() || !self.gate.has_members() || (theirs.is_some() && theirs != ours) {

@@ -85,7 +85,7 @@ impl Sightings {
 mod tests {
     use super::*;
 
-    const A: InstanceId = InstanceId([1; 16]);
+    const A: InstanceId = InstanceId::from_bytes([1; 16]);
 
     fn shown(boot: u64, term: u64) -> Shown {
         let life = boot * 10;
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(seen.look(A, each), None, "{each:?}");
         }
         assert_eq!(
-            seen.look(InstanceId([2; 16]), shown(1, 1)),
+            seen.look(InstanceId::from_bytes([2; 16]), shown(1, 1)),
             None,
             "another directory"
         );
