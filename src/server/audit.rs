@@ -128,7 +128,7 @@ fn end_torn_line(file: &mut File) -> io::Result<()> {
 }
 
 impl AppliedSink for AuditLog {
-    fn applied(&self, records: &[Record]) {
+    fn applied(&self, records: &[Arc<Record>]) {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         if !out.started
             && let Some(cluster) = self.cluster()

@@ -185,7 +185,7 @@ fn built(store: impl Store) -> (Anywhere, Filled) {
         issuer: IssuerName::new("suite").unwrap(),
         snapshots: SnapshotPolicy::default(),
         clock: Arc::new(Instant::now),
-        sink: None,
+        sinks: Vec::new(),
     });
     let log = LogStore::new(store);
     (Anywhere { log, hidden: None }, Filled(machine))

@@ -154,7 +154,7 @@ impl Site {
         let (config, echo) = (self.config(), Arc::new(Echo(self.id)));
         let starting = runtime.spawn(async move {
             let listener = bind(address).await;
-            let node = RaftNode::start(config, Arc::new(store), None, echo).await?;
+            let node = RaftNode::start(config, Arc::new(store), Vec::new(), echo).await?;
             let serving = node.clone();
             tokio::spawn(async move { serving.serve_peers(listener).await });
             Ok(node)

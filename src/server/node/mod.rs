@@ -108,11 +108,12 @@ impl Node {
         })?;
         let metrics = Arc::new(Metrics::new(config.issuer.as_str(), config.node_id));
         let store = open_store(config, &metrics).await?;
-        let sink = open_audit_log(config, &store, &metrics)?;
+        let mut sinks: Vec<Arc<dyn AppliedSink>> = Vec::new();
+        sinks.extend(open_audit_log(config, &store, &metrics)?);
         let inward = Arc::new(Inward::default());
         let handler = Arc::clone(&inward) as Arc<dyn ForwardHandler>;
         let raft_config = raft_config(config, &addresses)?;
-        let raft = RaftNode::start(raft_config, Arc::clone(&store), sink, handler).await?;
+        let raft = RaftNode::start(raft_config, Arc::clone(&store), sinks, handler).await?;
         let api = Api::new(
             &config.issuer,
             raft.clone(),

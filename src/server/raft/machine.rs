@@ -1,6 +1,6 @@
 //! The state machine: committed entries go into the [`Replica`], in batches, under one lock.
 //!
-//! A batch is decoded first, then applied, then told to the sink (audit log, watches), and only then
+//! A batch is decoded first, then applied, then told to the sinks (audit log, watches), and only then
 //! answered: nobody hears of a grant before it is on record. Readers wait for one batch at most.
 //!
 //! The first entry of a log, index 0, is the founding membership. The core counts entries from 1 and
@@ -78,7 +78,7 @@ pub struct StateMachineParts {
     /// This node's monotonic clock.
     pub clock: Clock,
     /// Who is told about each applied entry, before its answer leaves.
-    pub sink: Option<Arc<dyn AppliedSink>>,
+    pub sinks: Vec<Arc<dyn AppliedSink>>,
 }
 
 /// The state machine, as openraft wants it.
@@ -145,8 +145,8 @@ impl StateMachine {
     /// Applies entries that follow each other, then lets their answers go.
     fn apply_batch(&mut self, batch: &mut Vec<Item>) -> Result<(), Stop> {
         let now = (self.parts.clock)();
-        let wanted = self.parts.sink.is_some();
-        let mut records = Vec::new();
+        let wanted = !self.parts.sinks.is_empty();
+        let mut records = Vec::with_capacity(if wanted { batch.len() } else { 0 });
         let mut replies = Vec::new();
         let mut members_changed = false;
         {
@@ -163,11 +163,11 @@ impl StateMachine {
                 self.since.bytes += item.bytes;
                 let outcome = kind.outcome().cloned();
                 if wanted {
-                    records.push(Record {
+                    records.push(Arc::new(Record {
                         at: item.at,
                         hash: replica.machine().chain(),
                         kind,
-                    });
+                    }));
                 }
                 if let Some(responder) = item.responder {
                     replies.push((responder, Reply(outcome)));
@@ -177,7 +177,7 @@ impl StateMachine {
                 self.publish_roster(replica);
             }
         }
-        if let Some(sink) = &self.parts.sink {
+        for sink in &self.parts.sinks {
             sink.applied(&records);
         }
         for (responder, reply) in replies {
@@ -397,7 +397,7 @@ impl RaftStateMachine<Types> for StateMachine {
         *replica = machine.map(|machine| Replica::new(machine, now));
         if let Some(replica) = replica.as_ref() {
             self.publish_roster(replica);
-            if let Some(sink) = &self.parts.sink {
+            for sink in &self.parts.sinks {
                 sink.replaced(self.applied.unwrap_or_default(), replica);
             }
         }

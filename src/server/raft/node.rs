@@ -93,7 +93,7 @@ impl RaftNode {
     pub async fn start(
         config: RaftConfig,
         store: SharedStore,
-        sink: Option<Arc<dyn AppliedSink>>,
+        sinks: Vec<Arc<dyn AppliedSink>>,
         handler: Arc<dyn ForwardHandler>,
     ) -> Result<Self, FatalError> {
         let fate = Fate::new();
@@ -103,7 +103,7 @@ impl RaftNode {
                 issuer: config.issuer.clone(),
                 snapshots: config.snapshots,
                 clock: Arc::clone(&config.clock),
-                sink,
+                sinks,
             },
             fate.clone(),
         );

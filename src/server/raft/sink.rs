@@ -1,13 +1,18 @@
 //! Who is told about applied entries.
 
+use std::sync::Arc;
+
 use crate::issuer::{Command, Event, InstanceId, LogId, Outcome, Replica};
 
 /// Is told about each applied entry in log order, on every node, before any answer to it leaves.
 ///
-/// Calls come from the task that applies entries and hold it up, so they are short.
+/// A node has several: the audit log, the history that watches read, the calls that wait. Each is told
+/// everything, in the order in which the node was given them. Calls come from the task that applies
+/// entries and hold it up, so they are short.
 pub trait AppliedSink: Send + Sync {
-    /// Entries were applied, one behind the other.
-    fn applied(&self, records: &[Record]);
+    /// Entries were applied, one behind the other. All sinks share the records, so that one may keep
+    /// what it needs without a copy.
+    fn applied(&self, records: &[Arc<Record>]);
 
     /// A snapshot replaced the state: this node's own at a start, the leader's later. The entries up
     /// to `at` are never told.
