@@ -183,6 +183,21 @@ fn an_old_copy_of_identity_or_watermark_is_refused() {
 }
 
 #[test]
+fn the_watermark_of_another_directory_is_refused() {
+    let (dir, promise) = template();
+    let other = tempfile::tempdir().unwrap();
+    let options = fencepost::server::store::Options {
+        new_instance: fencepost::server::store::InstanceId::from_bytes([6; 16]),
+        ..options()
+    };
+    drop(DiskStore::open(other.path(), &options).unwrap());
+    fs::copy(other.path().join("WATERMARK"), dir.path().join("WATERMARK")).unwrap();
+    let what = judge(dir.path(), &promise).refused();
+    assert!(what.contains("WATERMARK belongs to another"), "{what}");
+    assert!(what.contains(&"06".repeat(16)), "{what}");
+}
+
+#[test]
 fn a_database_cut_short_anywhere_is_refused_or_whole() {
     let (dir, promise) = template();
     let bytes = fs::metadata(database(dir.path()).join("db")).unwrap().len();

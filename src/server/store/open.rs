@@ -18,7 +18,7 @@ use super::run::RECORD_BYTES_MAX;
 use super::scan::{self, Found, ScanError};
 use super::shared::Database;
 use super::trees::{self, Owner, Record, Trees};
-use super::watermark::{self, Mark, Watermark};
+use super::watermark::{self, Mark, Unfit, Watermark};
 use super::{files, quiet, sync_interpose};
 
 /// How a data directory is opened.
@@ -195,17 +195,22 @@ fn open_watermark(dir: &Path, identity: &Identity) -> Result<Watermark, OpenErro
     let path = dir.join(watermark::NAME);
     let damage = |what: &str| OpenError::from(Damage::new(dir, identity.node_id, what));
     let ready = identity.ready().is_some();
-    let watermark = match Watermark::open(dir) {
+    let watermark = match Watermark::open(dir, identity.instance) {
         Ok(Some(watermark)) => watermark,
         Ok(None) if ready => return Err(damage("WATERMARK is missing")),
-        Ok(None) => {
-            Watermark::create(dir, Mark::default()).map_err(|e| OpenError::io("write", path, e))?
-        }
-        Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-            return Err(damage("WATERMARK does not match its checksums"));
-        }
-        Err(e) => return Err(OpenError::io("read", path, e)),
+        Ok(None) => Watermark::create(dir, identity.instance, Mark::default())
+            .map_err(|e| OpenError::io("write", path, e))?,
+        Err(Unfit::Io(e)) => return Err(OpenError::io("read", path, e)),
+        Err(unfit) => return Err(damage(&unfit.to_string())),
     };
+    if watermark.fell_back() {
+        // A torn write after a power cut looks just like damage to what was whole.
+        tracing::warn!(
+            dir = %dir.display(),
+            "one of the two slots of WATERMARK is torn or damaged, and the other one counts: after a power cut \
+             that is as it should be; otherwise the disk is damaging files"
+        );
+    }
     let mark = watermark.mark();
     if !ready && (mark.vote.is_some() || mark.tip.is_some()) {
         return Err(damage(
