@@ -4,7 +4,7 @@ use super::caller::{Caller, Next};
 use super::exit::{self, Failure, REFUSED};
 use super::holder::{self, quoted};
 use super::{connection::Output, duration};
-use fencepost::client::{AcquireOutcome, Acquired, Ask, Ended, Held, RenewOutcome, RequestKey};
+use fencepost::client::{AcquireOutcome, Acquired, Ask, Ended, HeldBy, RenewOutcome, RequestKey};
 use fencepost::grant::Ttl;
 use fencepost::resource::ResourceName;
 use serde::Serialize;
@@ -117,7 +117,7 @@ async fn granted(args: &Args, caller: &Caller, acquired: Acquired) -> exit::Outc
     caller.answer(&human, &GrantedJson::new(caller, &acquired, lease))
 }
 
-fn refuse_held(args: &Args, caller: &Caller, held: &Held) -> exit::Outcome {
+fn refuse_held(args: &Args, caller: &Caller, held: &HeldBy) -> exit::Outcome {
     let resource = quoted(args.resource.as_str());
     let failure = match &held.holder {
         Some(holder) => Failure::new(REFUSED, format_args!("{resource} is held by {holder}")).hint(

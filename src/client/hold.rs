@@ -154,7 +154,25 @@ impl Client {
     ///
     /// A failure says nothing about any of the grants: renew again, it is safe to repeat.
     pub async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<RenewOutcome>, Error> {
-        let mut trial = self.shared.trial::<Renew>();
+        self.renew_within(self.shared.trial::<Renew>(), renewals)
+            .await
+    }
+
+    /// As [`renew`](Self::renew), with less patience for a silent node than the options have.
+    pub(super) async fn renew_in_haste(
+        &self,
+        renewals: &[Renewal],
+        first_send: Duration,
+    ) -> Result<Vec<RenewOutcome>, Error> {
+        let trial = self.shared.trial::<Renew>().hasten(first_send);
+        self.renew_within(trial, renewals).await
+    }
+
+    async fn renew_within(
+        &self,
+        mut trial: Trial,
+        renewals: &[Renewal],
+    ) -> Result<Vec<RenewOutcome>, Error> {
         let request = |_: BootInstant| v1::RenewRequest {
             items: renewals.iter().map(renew_item).collect(),
         };

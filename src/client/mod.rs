@@ -64,13 +64,13 @@ mod words;
 
 pub use address::{Address, AddressError};
 pub use ask::{Ask, RequestKey, RequestKeyError};
-pub use clock::{BootClock, BootInstant, Clock};
+pub use clock::{BootClock, BootInstant, Clock, Sleep};
 pub use error::{Cause, Error, ErrorKind};
 pub use nodes::Dial;
 pub use operate::{Leader, Member, NodeStatus, Role};
 pub use options::Options;
 pub use outcome::{
-    AcquireOutcome, Acquired, Ended, Held, LiveGrant, ReleaseOutcome, RenewOutcome, Renewal,
+    AcquireOutcome, Acquired, Ended, HeldBy, LiveGrant, ReleaseOutcome, RenewOutcome, Renewal,
     RevokeOutcome,
 };
 pub use read::Page;

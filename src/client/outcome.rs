@@ -14,7 +14,7 @@ pub enum AcquireOutcome {
     /// The resource is yours.
     Granted(Acquired),
     /// Somebody else has it; nothing has changed.
-    Held(Held),
+    Held(HeldBy),
     /// This request was granted earlier, and that grant has ended since.
     Ended(Ended),
 }
@@ -65,7 +65,7 @@ impl Acquired {
 
 /// Who has a resource that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldBy {
     /// Who has it; `None` when the refusal is [replayed](Self::replayed) and nobody has it by now.
     pub holder: Option<Holder>,
     /// The token of that grant.
@@ -79,7 +79,7 @@ pub struct Held {
     pub queue: u32,
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for HeldBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.holder {
             Some(holder) => write!(f, "held by {holder} for about {:?} more", self.remaining),

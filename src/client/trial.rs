@@ -43,6 +43,8 @@ pub(crate) struct Trial {
     pub(crate) open: bool,
     cause: Option<Cause>,
     wait: Option<Wait>,
+    /// What the first send may take at most, where the options would give it longer.
+    haste: Duration,
 }
 
 impl Trial {
@@ -64,7 +66,14 @@ impl Trial {
             open: false,
             cause: None,
             wait: None,
+            haste: Duration::MAX,
         }
+    }
+
+    /// Lets the first send take no longer than this, each later one twice as long as the one before.
+    pub(crate) fn hasten(mut self, first_send: Duration) -> Self {
+        self.haste = first_send.max(Duration::from_millis(1));
+        self
     }
 
     /// What is left of the call's time.
@@ -79,7 +88,8 @@ impl Trial {
             // It cannot be sent again after a silence, so cutting it short would gain nothing.
             return remaining;
         }
-        let doubled = attempt_timeout.saturating_mul(1 << self.silent.min(10));
+        let first = attempt_timeout.min(self.haste);
+        let doubled = first.saturating_mul(1 << self.silent.min(10));
         doubled.min(remaining)
     }
 

@@ -1,7 +1,7 @@
 //! From protobuf to the words. Whatever does not fit the contract is a bad answer, not a guess.
 
 use super::operate::{Leader, Member, NodeStatus, Role};
-use super::outcome::{Ended, Held, LiveGrant};
+use super::outcome::{Ended, HeldBy, LiveGrant};
 use crate::grant::Ttl;
 use crate::resource::{Holder, ResourceName};
 use crate::token::{Token, TokenValue};
@@ -30,8 +30,8 @@ pub(super) fn ended(wire: v1::Ended) -> Result<Ended, Unreadable> {
     })
 }
 
-pub(super) fn held(wire: v1::Held) -> Result<Held, Unreadable> {
-    Ok(Held {
+pub(super) fn held(wire: v1::Held) -> Result<HeldBy, Unreadable> {
+    Ok(HeldBy {
         holder: match wire.holder.as_str() {
             "" if wire.replayed => None,
             name => Some(Holder::new(name)?),

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use fencepost::{
-    client::{AcquireOutcome, Acquired, Client, Held, Leader, LiveGrant, Options},
+    client::{AcquireOutcome, Acquired, Client, HeldBy, Leader, LiveGrant, Options},
     fence::sql::{Document, Documents, SqlError, WriteOutcome},
     grant::Ttl,
     resource::{Holder, IssuerName, NameError, ResourceName},
@@ -129,7 +129,7 @@ impl Stage {
         holder: &str,
         resource: &str,
         ttl: Ttl,
-    ) -> Result<Result<Acquired, Held>, Failure> {
+    ) -> Result<Result<Acquired, HeldBy>, Failure> {
         let holder = Holder::new(holder).map_err(unnamed)?;
         let resource = self::resource(resource)?;
         let outcome = self.client.acquire(&resource, &holder, ttl).await;
