@@ -72,6 +72,13 @@ pub const EXPIRIES_PER_COMMAND_MAX: usize = 200;
 /// One lease to expire, encoded.
 pub const EXPIRY_BYTES: usize = 16;
 
+/// The most calls that may wait in line at one node: twice as many as there are places, for those who
+/// came back while their first call is still open.
+pub const WAITING_CALLS_MAX: usize = 131_072;
+
+/// What a node says about one of them: the key of a request id and an attempt.
+pub const ATTACHED_BYTES: usize = 16 + 4;
+
 /// The most grants on one page of a listing: about 1 MiB of the longest names.
 pub const LIST_PAGE_MAX: usize = 1_000;
 

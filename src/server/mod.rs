@@ -13,3 +13,4 @@ pub mod node;
 pub mod raft;
 pub mod store;
 pub mod telemetry;
+pub mod waits;

@@ -6,8 +6,8 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -19,8 +19,9 @@ use fencepost::{
     resource::{Holder, IssuerName, ResourceName},
     server::{
         raft::{
-            Bootstrap, Committed, FatalError, ForwardHandler, Forwarded, FoundingList,
-            ProposeError, RaftConfig, RaftNode, Role, SnapshotPolicy, Status, Timing,
+            Attached, Bootstrap, Committed, FatalError, ForwardHandler, Forwarded, FoundingList,
+            Handlers, ProposeError, RaftConfig, RaftNode, Role, SnapshotPolicy, Status, Timing,
+            VouchHandler,
         },
         store::{InstanceId, MemoryDisk, MemoryStore},
     },
@@ -61,8 +62,32 @@ pub(crate) async fn stays(what: &str, time: Duration, mut holds: impl FnMut() ->
     }
 }
 
-/// Answers forwarded calls with what it was sent, so that a test sees where they arrived.
-struct Echo(u64);
+/// Answers forwarded calls with what it was sent, so that a test sees where they arrived, and keeps what
+/// it was vouched for.
+pub(crate) struct Echo {
+    id: u64,
+    /// What came last.
+    pub(crate) attached: Mutex<Vec<Attached>>,
+    /// Whether it takes note.
+    pub(crate) notes: AtomicBool,
+}
+
+impl Echo {
+    fn new(id: u64) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            attached: Mutex::default(),
+            notes: AtomicBool::new(true),
+        })
+    }
+}
+
+impl VouchHandler for Echo {
+    fn vouched(&self, places: &[Attached]) -> bool {
+        *self.attached.lock().unwrap() = places.to_vec();
+        self.notes.load(Ordering::Relaxed)
+    }
+}
 
 impl ForwardHandler for Echo {
     fn handle<'a>(
@@ -71,7 +96,7 @@ impl ForwardHandler for Echo {
         body: Bytes,
         _: Duration,
     ) -> Pin<Box<dyn Future<Output = Forwarded> + Send + 'a>> {
-        let answer = format!("node {} did {method} with {} bytes", self.0, body.len());
+        let answer = format!("node {} did {method} with {} bytes", self.id, body.len());
         Box::pin(async move { Forwarded::Done(Bytes::from(answer)) })
     }
 }
@@ -151,10 +176,14 @@ impl Site {
         let listen = self.listen.as_ref().unwrap_or(&self.address);
         let address: SocketAddr = listen.parse().unwrap();
         let (store, _) = MemoryStore::open(&self.disk);
-        let (config, echo) = (self.config(), Arc::new(Echo(self.id)));
+        let (config, echo) = (self.config(), Echo::new(self.id));
+        let handlers = Handlers {
+            forward: Arc::clone(&echo) as Arc<dyn ForwardHandler>,
+            vouch: Arc::clone(&echo) as Arc<dyn VouchHandler>,
+        };
         let starting = runtime.spawn(async move {
             let listener = bind(address).await;
-            let node = RaftNode::start(config, Arc::new(store), Vec::new(), echo).await?;
+            let node = RaftNode::start(config, Arc::new(store), Vec::new(), handlers).await?;
             let serving = node.clone();
             tokio::spawn(async move { serving.serve_peers(listener).await });
             Ok(node)
@@ -162,6 +191,7 @@ impl Site {
         let raft = starting.await.unwrap();
         raft.map(|raft| Node {
             raft,
+            echo,
             site: self.clone(),
             runtime: Some(runtime),
         })
@@ -187,6 +217,7 @@ pub(crate) fn blank_disk(id: u64) -> MemoryDisk {
 /// A running node.
 pub(crate) struct Node {
     pub(crate) raft: RaftNode,
+    pub(crate) echo: Arc<Echo>,
     pub(crate) site: Site,
     runtime: Option<Runtime>,
 }

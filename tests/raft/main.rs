@@ -17,3 +17,4 @@ mod identity;
 mod membership;
 mod proposals;
 mod snapshots;
+mod vouching;

@@ -26,11 +26,12 @@ use super::{
     config::{Config, Membership},
     expiry,
     raft::{
-        AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, RaftConfig,
-        RaftNode, SnapshotPolicy, Timing,
+        AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, Handlers,
+        RaftConfig, RaftNode, SnapshotPolicy, Timing,
     },
     store::{ClusterId, DiskStore, Identity, InstanceId, Options, SharedStore},
     telemetry::{self, Metrics},
+    waits::Waits,
 };
 use observer::Observer;
 use watchdog::Watchdog;
@@ -111,9 +112,13 @@ impl Node {
         let mut sinks: Vec<Arc<dyn AppliedSink>> = Vec::new();
         sinks.extend(open_audit_log(config, &store, &metrics)?);
         let inward = Arc::new(Inward::default());
-        let handler = Arc::clone(&inward) as Arc<dyn ForwardHandler>;
+        let waits = Arc::new(Waits::default());
+        let handlers = Handlers {
+            forward: Arc::clone(&inward) as Arc<dyn ForwardHandler>,
+            vouch: waits,
+        };
         let raft_config = raft_config(config, &addresses)?;
-        let raft = RaftNode::start(raft_config, Arc::clone(&store), sinks, handler).await?;
+        let raft = RaftNode::start(raft_config, Arc::clone(&store), sinks, handlers).await?;
         let api = Api::new(
             &config.issuer,
             raft.clone(),

@@ -51,6 +51,7 @@ mod status;
 mod touch;
 mod types;
 mod vigil;
+mod vouch;
 mod watch;
 
 pub use config::{
@@ -62,10 +63,11 @@ pub use error::{
 pub use forward::{ForwardHandler, Forwarded};
 pub use machine::StateView;
 pub use member::{Member, NodeRecord, Roster, Standing};
-pub use node::{Committed, RaftNode};
+pub use node::{Committed, Handlers, RaftNode};
 pub use sink::{AppliedSink, Record, RecordKind};
 pub use status::{LeaderHint, Leadership, MemberStatus, Role, Status};
 pub use touch::Touch;
+pub use vouch::{Attached, VouchError, VouchHandler};
 
 /// The adapters between openraft and ours, for openraft's own conformance suite. Nothing else names
 /// them.

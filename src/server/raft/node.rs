@@ -25,6 +25,7 @@ use tonic::transport::{Server, server::TcpIncoming};
 use super::{
     AppliedSink, FatalError, ForwardError, ForwardHandler, LeaderHint, Leadership, ProposeError,
     RaftConfig, ReadError, Roster, StateMachine, StateMachineParts, StateView, Status,
+    VouchHandler,
     admission::{Admission, Permit, RETRY_AFTER},
     encoding::command_head,
     fate::Fate,
@@ -71,10 +72,19 @@ pub(super) struct Inner {
     /// What a forming node waits for.
     pub(super) waits_for: Mutex<String>,
     barrier: Barrier,
-    leadership: Receiver<Leadership>,
+    pub(super) leadership: Receiver<Leadership>,
     pub(super) service: PeerService,
     tasks: TaskTracker,
     stop: CancellationToken,
+}
+
+/// Who carries out what other nodes ask beyond Raft.
+#[derive(Clone)]
+pub struct Handlers {
+    /// Clients' calls that were passed on.
+    pub forward: Arc<dyn ForwardHandler>,
+    /// Who is attached to other nodes.
+    pub vouch: Arc<dyn VouchHandler>,
 }
 
 /// An entry that was committed and applied here.
@@ -94,7 +104,7 @@ impl RaftNode {
         config: RaftConfig,
         store: SharedStore,
         sinks: Vec<Arc<dyn AppliedSink>>,
-        handler: Arc<dyn ForwardHandler>,
+        handlers: Handlers,
     ) -> Result<Self, FatalError> {
         let fate = Fate::new();
         let machine = StateMachine::with_fate(
@@ -130,7 +140,7 @@ impl RaftNode {
             raft: raft.clone(),
             local: Arc::clone(&local),
             gate,
-            handler,
+            handlers,
             fate: fate.clone(),
             heard: Heard::default(),
             stop: stop.clone(),

@@ -249,7 +249,8 @@ pub struct ForwardReply {
 pub mod forward_reply {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Outcome {
-        /// The method's encoded response.
+        /// The method's encoded response. An AcquireResponse without an outcome: the call waits in line, and
+        /// the node that passed it on learns from its own log how it comes out.
         #[prost(bytes, tag = "1")]
         Body(::prost::bytes::Bytes),
         /// The status that the method ended with.
@@ -275,6 +276,21 @@ pub struct NotLeader {
     /// 0: not known.
     #[prost(uint64, tag = "1")]
     pub leader_id: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct VouchRequest {
+    #[prost(message, optional, tag = "1")]
+    pub envelope: ::core::option::Option<Envelope>,
+    /// All of them, one behind the other. Each: the key of a request id (16 bytes), the highest attempt
+    /// that has an open call (4 bytes, big-endian).
+    #[prost(bytes = "bytes", tag = "2")]
+    pub places: ::prost::bytes::Bytes,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct VouchReply {
+    /// The receiver leads, is in touch with a quorum, and has noted it. Otherwise nothing has changed.
+    #[prost(bool, tag = "1")]
+    pub noted: bool,
 }
 /// The version of these messages that a node speaks. Nodes refuse each other when it differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -627,6 +643,29 @@ pub mod peer_client {
                 .insert(GrpcMethod::new("fencepost.peer.v1.Peer", "Forward"));
             self.inner.unary(req, path, codec).await
         }
+        /// Tells the leader who is still there: the places in queues that have an open call at the sender. Whom
+        /// nobody vouches for loses his place.
+        pub async fn vouch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::VouchRequest>,
+        ) -> std::result::Result<tonic::Response<super::VouchReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fencepost.peer.v1.Peer/Vouch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fencepost.peer.v1.Peer", "Vouch"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -700,6 +739,12 @@ pub mod peer_server {
             &self,
             request: tonic::Request<super::ForwardRequest>,
         ) -> std::result::Result<tonic::Response<super::ForwardReply>, tonic::Status>;
+        /// Tells the leader who is still there: the places in queues that have an open call at the sender. Whom
+        /// nobody vouches for loses his place.
+        async fn vouch(
+            &self,
+            request: tonic::Request<super::VouchRequest>,
+        ) -> std::result::Result<tonic::Response<super::VouchReply>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct PeerServer<T> {
@@ -1118,6 +1163,49 @@ pub mod peer_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ForwardSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fencepost.peer.v1.Peer/Vouch" => {
+                    #[allow(non_camel_case_types)]
+                    struct VouchSvc<T: Peer>(pub Arc<T>);
+                    impl<T: Peer> tonic::server::UnaryService<super::VouchRequest>
+                    for VouchSvc<T> {
+                        type Response = super::VouchReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::VouchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Peer>::vouch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = VouchSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -39,6 +39,8 @@ pub(in crate::server::raft) enum Call {
     Attend,
     /// A client's call.
     Forward,
+    /// From a follower, about those who wait at it.
+    Vouch,
 }
 
 /// Why a call was refused. Nothing of it reached Raft.

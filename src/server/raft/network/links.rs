@@ -34,6 +34,8 @@ pub(in crate::server::raft) enum Traffic {
     Bulk,
     /// Clients' calls on their way to the leader.
     Forward,
+    /// Who waits in line and is still there: up to megabytes of it.
+    Vouch,
 }
 
 /// All connections of this node, by address and kind.
@@ -83,7 +85,7 @@ fn endpoint(address: &str, traffic: Traffic) -> Result<Endpoint, BadAddress> {
         .keep_alive_while_idle(true);
     Ok(match traffic {
         Traffic::Control => endpoint,
-        Traffic::Append | Traffic::Bulk | Traffic::Forward => endpoint
+        Traffic::Append | Traffic::Bulk | Traffic::Forward | Traffic::Vouch => endpoint
             .initial_stream_window_size(BULK_WINDOW_BYTES)
             .initial_connection_window_size(BULK_WINDOW_BYTES),
     })

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     server::{
         raft::{
-            ForwardHandler, Forwarded, Standing, encoding::Undecodable, fate::Fate, node::Raft,
-            touch::Heard, types::Types,
+            Forwarded, Handlers, Standing, encoding::Undecodable, fate::Fate, node::Raft,
+            touch::Heard, types::Types, vouch,
         },
         store::InstanceId,
     },
@@ -45,7 +45,7 @@ pub(in crate::server::raft) struct PeerService {
     pub(in crate::server::raft) raft: Raft,
     pub(in crate::server::raft) local: Arc<Local>,
     pub(in crate::server::raft) gate: Arc<Gate>,
-    pub(in crate::server::raft) handler: Arc<dyn ForwardHandler>,
+    pub(in crate::server::raft) handlers: Handlers,
     pub(in crate::server::raft) fate: Fate,
     pub(in crate::server::raft) heard: Heard,
     /// Ends what would otherwise last as long as the caller likes.
@@ -218,7 +218,8 @@ impl Peer for PeerService {
         self.admit(message.envelope, Call::Forward).await?;
         let limit = Duration::from_millis(message.deadline_ms).min(FORWARD_MAX);
         let handled = self
-            .handler
+            .handlers
+            .forward
             .handle(message.method, message.body, limit)
             .await;
         let outcome = match handled {
@@ -236,6 +237,18 @@ impl Peer for PeerService {
         Ok(Response::new(wire::ForwardReply {
             outcome: Some(outcome),
         }))
+    }
+
+    async fn vouch(
+        &self,
+        request: Request<wire::VouchRequest>,
+    ) -> Result<Response<wire::VouchReply>, Status> {
+        let message = request.into_inner();
+        self.admit(message.envelope, Call::Vouch).await?;
+        let places = vouch::decode(&message.places)
+            .ok_or_else(|| Status::invalid_argument("places is not a multiple of 20 bytes"))?;
+        let noted = self.handlers.vouch.vouched(&places);
+        Ok(Response::new(wire::VouchReply { noted }))
     }
 }
 
