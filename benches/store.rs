@@ -136,21 +136,25 @@ impl Sled {
         let options = Options {
             record_bytes_max,
             sync_watermark_always,
-            ..Options::new(1, InstanceId::from_bytes([1; 16]))
+            ..Options::new(1, InstanceId::new(1))
         };
-        let (store, _) = DiskStore::open(dir, &options).unwrap();
-        store
-            .make_ready(Ready {
-                cluster: ClusterId::new(1),
-                issuer: IssuerName::new("bench").unwrap(),
-                founders: Vec::new(),
-            })
-            .unwrap();
         Self {
-            store,
+            store: open_bound(dir, &options),
             dir: dir.to_owned(),
         }
     }
+}
+
+/// Opens a new store and binds it to a cluster, as it must be before it takes entries.
+fn open_bound(dir: &Path, options: &Options) -> DiskStore {
+    let (store, _) = DiskStore::open(dir, options).unwrap();
+    let cluster = Ready {
+        cluster: ClusterId::new(1),
+        issuer: IssuerName::new("bench").unwrap(),
+        founders: Vec::new(),
+    };
+    store.make_ready(cluster).unwrap();
+    store
 }
 
 impl Log for Sled {
@@ -243,16 +247,9 @@ fn watermark_alone(root: &Path) {
     let options = Options {
         sync_watermark_always: true,
         observer: Arc::clone(&times) as _,
-        ..Options::new(1, InstanceId::from_bytes([1; 16]))
+        ..Options::new(1, InstanceId::new(1))
     };
-    let (store, _) = DiskStore::open(dir.path(), &options).unwrap();
-    store
-        .make_ready(Ready {
-            cluster: ClusterId::new(1),
-            issuer: IssuerName::new("bench").unwrap(),
-            founders: Vec::new(),
-        })
-        .unwrap();
+    let store = open_bound(dir.path(), &options);
     for index in 0..2_000 {
         let (done, completed) = completion();
         store.append(

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use fencepost::wire::v1::{self, acquire_response::Outcome as Acquired};
 
-use crate::nodes::{Nodes, acquire, eventually, granted, value};
+use crate::nodes::{Nodes, acquire, eventually, granted, renew, value};
 
 /// Asks until the resource is granted to `holder`.
 async fn succeed(nodes: &Nodes, n: usize, resource: &str, holder: &str) -> v1::Granted {
@@ -51,16 +51,8 @@ async fn a_lease_that_is_renewed_does_not_end() {
     );
     let began = Instant::now();
     while began.elapsed() < Duration::from_millis(1_600) {
-        let item = v1::RenewItem {
-            resource: "r".to_owned(),
-            holder: "a".to_owned(),
-            token,
-            ttl_ms: 0,
-        };
-        let renewed = issuer
-            .renew(v1::RenewRequest { items: vec![item] })
-            .await
-            .unwrap();
+        let items = vec![renew("r", "a", token)];
+        let renewed = issuer.renew(v1::RenewRequest { items }).await.unwrap();
         let outcome = renewed.into_inner().outcomes.remove(0).outcome;
         assert_eq!(
             outcome,

@@ -2,7 +2,7 @@
 
 use fencepost::wire::v1::{self, renew_outcome::Outcome as Renewed};
 
-use crate::nodes::{Nodes, acquire, error_info, granted, value};
+use crate::nodes::{Nodes, acquire, error_info, granted, inspect, renew, value};
 
 const TTL: u64 = 60_000;
 
@@ -27,14 +27,9 @@ async fn a_follower_answers_every_call_and_names_the_leader() {
     };
     let token = value(grant.token.as_ref());
 
-    let item = v1::RenewItem {
-        resource: "r".to_owned(),
-        holder: "a".to_owned(),
-        token,
-        ttl_ms: 0,
-    };
+    let items = vec![renew("r", "a", token)];
     let renewed = issuer
-        .renew(v1::RenewRequest { items: vec![item] })
+        .renew(v1::RenewRequest { items })
         .await
         .unwrap()
         .into_inner();
@@ -42,12 +37,8 @@ async fn a_follower_answers_every_call_and_names_the_leader() {
         renewed.outcomes[0].outcome,
         Some(Renewed::Renewed(_))
     ));
-    let request = v1::InspectRequest {
-        resource: "r".to_owned(),
-        ..v1::InspectRequest::default()
-    };
     let seen = issuer
-        .inspect(request)
+        .inspect(inspect("r"))
         .await
         .unwrap()
         .into_inner()

@@ -6,26 +6,11 @@ use fencepost::wire::v1::{
 };
 use tonic::Code;
 
-use crate::nodes::{Nodes, acquire, error_info, eventually, granted, value};
+use crate::nodes::{
+    Nodes, acquire, error_info, eventually, granted, inspect, release, renew, value,
+};
 
 const TTL: u64 = 60_000;
-
-fn release(resource: &str, holder: &str, token: u64) -> v1::ReleaseRequest {
-    v1::ReleaseRequest {
-        resource: resource.to_owned(),
-        holder: holder.to_owned(),
-        token,
-    }
-}
-
-fn renew(resource: &str, holder: &str, token: u64) -> v1::RenewItem {
-    v1::RenewItem {
-        resource: resource.to_owned(),
-        holder: holder.to_owned(),
-        token,
-        ttl_ms: 0,
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_is_held_renewed_and_given_back() {
@@ -120,12 +105,8 @@ async fn a_release_by_somebody_else_or_too_late_ends_nothing() {
         panic!("{late:?}")
     };
     assert_eq!(ended.how(), v1::EndedHow::Superseded);
-    let request = v1::InspectRequest {
-        resource: "r".to_owned(),
-        ..v1::InspectRequest::default()
-    };
     let seen = issuer
-        .inspect(request)
+        .inspect(inspect("r"))
         .await
         .unwrap()
         .into_inner()

@@ -198,6 +198,33 @@ pub(crate) fn acquire(resource: &str, holder: &str, ttl_ms: u64) -> v1::AcquireR
     }
 }
 
+/// A release by the holder of `token`.
+pub(crate) fn release(resource: &str, holder: &str, token: u64) -> v1::ReleaseRequest {
+    v1::ReleaseRequest {
+        resource: resource.to_owned(),
+        holder: holder.to_owned(),
+        token,
+    }
+}
+
+/// One renewal among those of a call, with the TTL that the grant has.
+pub(crate) fn renew(resource: &str, holder: &str, token: u64) -> v1::RenewItem {
+    v1::RenewItem {
+        resource: resource.to_owned(),
+        holder: holder.to_owned(),
+        token,
+        ttl_ms: 0,
+    }
+}
+
+/// A question who holds `resource`.
+pub(crate) fn inspect(resource: &str) -> v1::InspectRequest {
+    v1::InspectRequest {
+        resource: resource.to_owned(),
+        ..v1::InspectRequest::default()
+    }
+}
+
 /// Acquires, and insists on a grant.
 pub(crate) async fn granted(
     issuer: &mut IssuerClient<Channel>,

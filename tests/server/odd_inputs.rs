@@ -4,7 +4,7 @@
 use fencepost::wire::v1;
 use tonic::Code;
 
-use crate::nodes::{Nodes, acquire, error_info, granted};
+use crate::nodes::{Nodes, acquire, error_info, granted, inspect};
 
 const TTL: u64 = 60_000;
 
@@ -91,12 +91,8 @@ async fn names_are_kept_exactly() {
     ];
     for name in &names {
         granted(&mut issuer, acquire(name, "holder", TTL)).await;
-        let request = v1::InspectRequest {
-            resource: name.clone(),
-            ..v1::InspectRequest::default()
-        };
         let seen = issuer
-            .inspect(request)
+            .inspect(inspect(name))
             .await
             .unwrap()
             .into_inner()

@@ -8,7 +8,7 @@ use fencepost::{
 };
 use tonic::Code;
 
-use crate::nodes::{Nodes, acquire, error_info, eventually, granted, value};
+use crate::nodes::{Nodes, acquire, error_info, eventually, granted, release, renew, value};
 
 fn refused(result: Result<(), NodeError>, kind: EndKind, words: &[&str]) {
     let error = result.unwrap_err();
@@ -113,29 +113,40 @@ async fn with_little_space_new_grants_are_refused_while_holders_go_on() {
         (code, reason.as_str()),
         (Code::ResourceExhausted, "DISK_FULL")
     );
-    let claim = v1::RenewItem {
-        resource: "r".to_owned(),
-        holder: "a".to_owned(),
-        token,
-        ttl_ms: 0,
-    };
-    let renewed = issuer
-        .renew(v1::RenewRequest { items: vec![claim] })
-        .await
-        .unwrap();
+    let items = vec![renew("r", "a", token)];
+    let renewed = issuer.renew(v1::RenewRequest { items }).await.unwrap();
     let outcome = renewed.into_inner().outcomes.remove(0).outcome;
     assert!(
         matches!(outcome, Some(v1::renew_outcome::Outcome::Renewed(_))),
         "{outcome:?}"
     );
-    let release = v1::ReleaseRequest {
-        resource: "r".to_owned(),
-        holder: "a".to_owned(),
-        token,
-    };
-    let released = issuer.release(release).await.unwrap().into_inner().outcome;
+    let released = issuer
+        .release(release("r", "a", token))
+        .await
+        .unwrap()
+        .into_inner()
+        .outcome;
     assert_eq!(
         released,
         Some(v1::release_response::Outcome::Released(v1::Released {}))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_not_added_at_a_port_that_is_none_of_peers() {
+    let nodes = Nodes::start(1).await;
+    for port in ["listen", "http-listen"] {
+        let request = v1::AddNodeRequest {
+            node_id: 2,
+            peer_address: nodes.flag(0, port).to_owned(),
+        };
+        let status = nodes.cluster(0).add_node(request).await.unwrap_err();
+        let (_, reason, _) = error_info(&status);
+        assert_eq!(reason, "REFUSED", "{port}: {status:?}");
+        assert!(
+            status.message().contains("is not the peer port"),
+            "{port}: {}",
+            status.message()
+        );
+    }
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::{
     ChangeError, LeaderHint, NodeRecord,
-    introduction::hello,
+    introduction::{HelloError, hello},
     network::Local,
     node::RaftNode,
     types::Types,
@@ -71,8 +71,9 @@ impl RaftNode {
             return Err(refused("the cluster cannot remember another node id"));
         }
         let asked = hello(&inner.local, &inner.switchboard, peer_address).await;
-        let them = asked.map_err(|error| {
-            refused(format!("{error}: start the node with --join, then add it"))
+        let them = asked.map_err(|error| match error {
+            HelloError::WrongPort { .. } => refused(format!("{error}: give its peer address")),
+            _ => refused(format!("{error}: start the node with --join, then add it")),
         })?;
         if them.node_id != node_id {
             return Err(refused(format!(

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use thiserror::Error;
+use tonic::Code;
 
 use super::network::{Local, Switchboard, Traffic};
 use crate::{
@@ -36,6 +37,11 @@ pub(super) enum HelloError {
     NoAnswer { address: String, why: String },
     #[error("what answers at {address} is not a node of this version: {why}")]
     NotANode { address: String, why: &'static str },
+    #[error(
+        "{address} is not the peer port of a fencepost node; the defaults are 7100 (clients), 7200 (peers) and \
+         7300 (HTTP)"
+    )]
+    WrongPort { address: String },
 }
 
 /// Introduces this node at an address, and reads the answer.
@@ -56,7 +62,14 @@ pub(super) async fn hello(
     let reply = tokio::time::timeout(ANSWER_MAX, client.hello(request)).await;
     let reply = reply.map_err(|_| no_answer("no answer in time".to_owned()))?;
     let reply = reply
-        .map_err(|status| no_answer(status.message().to_owned()))?
+        .map_err(|status| match status.code() {
+            // Somebody listens who does not know the call: a node's other ports answer so.
+            Code::Unimplemented => HelloError::WrongPort {
+                address: address.to_owned(),
+            },
+            code if status.message().is_empty() => no_answer(code.description().to_owned()),
+            _ => no_answer(status.message().to_owned()),
+        })?
         .into_inner();
     let standing = reply.standing();
     let not_a_node = |why| HelloError::NotANode {

@@ -150,11 +150,11 @@ impl RaftNode {
                 raft: raft.clone(),
                 admission: Admission::new(local.config.in_flight_max),
                 local,
-                store: Arc::clone(&store),
+                store,
                 switchboard,
                 view,
                 roster,
-                fate: fate.clone(),
+                fate,
                 elections: Arc::clone(&elections),
                 waits_for: Mutex::default(),
                 barrier,
@@ -164,21 +164,24 @@ impl RaftNode {
                 stop,
             }),
         };
-        node.spawn(vigil::watch(
-            raft.clone(),
-            dialer.clone(),
-            node.leadership(),
-        ));
+        node.spawn(vigil::watch(raft.clone(), dialer, node.leadership()));
         node.spawn(reads::run(raft.clone(), reads));
         node.spawn(watch::follow(raft.clone(), leadership, elections));
-        node.spawn(watch::fold(raft.clone(), full));
-        node.spawn(watch::guard(raft, fate, store, node.inner.roster.clone()));
-        node.come_to_its_cluster();
+        node.spawn(watch::fold(raft, full));
+        node.spawn_watchers();
         Ok(node)
     }
 
-    /// Forms or joins the cluster in the background, and tells who falls silent.
-    fn come_to_its_cluster(&self) {
+    /// Starts what looks after the whole node: it ends it when it must, tells who falls silent, and forms
+    /// or joins the cluster.
+    fn spawn_watchers(&self) {
+        let inner = &self.inner;
+        self.spawn(watch::guard(
+            inner.raft.clone(),
+            inner.fate.clone(),
+            Arc::clone(&inner.store),
+            inner.roster.clone(),
+        ));
         self.spawn(reach::watch(self.clone()));
         self.spawn(forming::run(self.clone()));
     }
