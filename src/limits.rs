@@ -85,6 +85,16 @@ pub const LIST_PAGE_MAX: usize = 1_000;
 /// How many grants a page of a listing carries when the caller names no number.
 pub const LIST_PAGE_DEFAULT: usize = 100;
 
+/// How often a watch marks its progress while nothing happens, at least and at most: often enough to
+/// notice a dead connection within a minute, and seldom enough to cost nothing.
+pub const WATCH_PROGRESS_MS_MIN: u64 = 100;
+
+/// See [`WATCH_PROGRESS_MS_MIN`].
+pub const WATCH_PROGRESS_MS_MAX: u64 = 60_000;
+
+/// How often it does when nobody says.
+pub const WATCH_PROGRESS_MS_DEFAULT: u64 = 5_000;
+
 /// The most node ids that the state remembers as used. Members are added by hand; somebody who
 /// reaches this is running a loop that should not be.
 pub const NODE_IDS_MAX: usize = 100_000;
@@ -114,5 +124,7 @@ const _: () = {
     // Names are measured by a 16-bit length in encoded form.
     assert!(RESOURCE_NAME_CHARS_MAX * CHAR_BYTES_MAX <= u16::MAX as usize);
     assert!(LIST_PAGE_DEFAULT <= LIST_PAGE_MAX);
+    assert!(WATCH_PROGRESS_MS_MIN <= WATCH_PROGRESS_MS_DEFAULT);
+    assert!(WATCH_PROGRESS_MS_DEFAULT <= WATCH_PROGRESS_MS_MAX);
     assert!(FLOOR_MAX < TOKEN_VALUE_MAX);
 };

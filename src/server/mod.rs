@@ -2,13 +2,14 @@
 //!
 //! `store` is the disk and `raft` the agreement; `api` turns calls into commands and outcomes into
 //! answers; `node` puts everything together. The rest is what these need: the clock, the expiry of
-//! leases, the audit log, configuration and telemetry.
+//! leases, the audit log, the history that watches read, configuration and telemetry.
 
 pub mod api;
 pub mod audit;
 pub mod clock;
 pub mod config;
 pub mod expiry;
+pub mod history;
 pub mod node;
 pub mod raft;
 pub mod store;

@@ -112,15 +112,7 @@ pub(super) fn inspect(request: &v1::InspectRequest) -> Result<ResourceName, Fail
 }
 
 pub(super) fn list(request: &v1::ListRequest) -> Result<ListAsked, Failure> {
-    if request
-        .prefix
-        .chars()
-        .nth(RESOURCE_NAME_CHARS_MAX)
-        .is_some()
-    {
-        let limit = format!("at most {RESOURCE_NAME_CHARS_MAX} Unicode scalars");
-        return Err(Failure::invalid("prefix", limit));
-    }
+    let prefix = prefix(&request.prefix)?.to_owned();
     let page_size = match usize::try_from(request.page_size).unwrap_or(usize::MAX) {
         0 => LIST_PAGE_DEFAULT,
         size if size <= LIST_PAGE_MAX => size,
@@ -134,10 +126,19 @@ pub(super) fn list(request: &v1::ListRequest) -> Result<ListAsked, Failure> {
         token => Some(page_token(token, &request.prefix)?),
     };
     Ok(ListAsked {
-        prefix: request.prefix.clone(),
+        prefix,
         page_size,
         after,
     })
+}
+
+/// What names begin with. It need not be a name itself: it may be empty, or end with a blank.
+pub(super) fn prefix(text: &str) -> Result<&str, Failure> {
+    if text.chars().nth(RESOURCE_NAME_CHARS_MAX).is_none() {
+        return Ok(text);
+    }
+    let limit = format!("at most {RESOURCE_NAME_CHARS_MAX} Unicode scalars");
+    Err(Failure::invalid("prefix", limit))
 }
 
 /// The name that the page before ended with, as [`ResourceName::percent_encoded`] spells it.
@@ -181,7 +182,7 @@ fn claim(at: &str, resource_: &str, holder_: &str, token_: u64) -> Result<Claim,
     })
 }
 
-fn resource(at: &str, text: &str) -> Result<ResourceName, Failure> {
+pub(super) fn resource(at: &str, text: &str) -> Result<ResourceName, Failure> {
     ResourceName::new(text).map_err(|error| name(at, &error))
 }
 

@@ -15,6 +15,7 @@ use super::{
     cluster::{AddNode, Promote, RaiseFloor, RemoveNode, Revoke, TransferLeader},
     issuer::{Acquire, Inspect, List, Release, Renew},
     method::{Method, forward_status},
+    watch::Position,
 };
 use crate::server::raft::{ForwardHandler, Forwarded};
 
@@ -70,6 +71,7 @@ impl Api {
             Release::PATH => self.passed::<Release>(body, left).await,
             Inspect::PATH => self.passed::<Inspect>(body, left).await,
             List::PATH => self.passed::<List>(body, left).await,
+            Position::PATH => self.passed::<Position>(body, left).await,
             Revoke::PATH => self.passed::<Revoke>(body, left).await,
             RaiseFloor::PATH => self.passed::<RaiseFloor>(body, left).await,
             AddNode::PATH => self.passed::<AddNode>(body, left).await,

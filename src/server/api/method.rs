@@ -94,7 +94,7 @@ impl Api {
         }
     }
 
-    async fn answer<M: Method>(
+    pub(super) async fn answer<M: Method>(
         &self,
         request: &mut M::Request,
         began: Instant,

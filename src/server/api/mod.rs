@@ -12,19 +12,21 @@ mod method;
 mod propose;
 mod renewals;
 mod serve;
+mod watch;
 
 use std::{
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
-use tokio::sync::watch;
+use tokio::sync::watch::Receiver;
 use tonic::Status;
 
 use crate::{
     issuer::Replica,
     resource::IssuerName,
     server::{
+        history::History,
         raft::{Leadership, RaftNode, Role},
         store::SharedStore,
         telemetry::{CallMetrics, Count, Metrics},
@@ -43,12 +45,13 @@ pub use forwarded::Inward;
 pub use serve::{HEALTH_NAMES, serve};
 
 /// What is counted by name.
-const METHODS: [&str; 12] = [
+const METHODS: [&str; 13] = [
     "Acquire",
     "Renew",
     "Release",
     "Inspect",
     "List",
+    "Watch",
     "Status",
     "Revoke",
     "RaiseFloor",
@@ -68,11 +71,12 @@ pub struct Parts {
     issuer: String,
     raft: RaftNode,
     store: SharedStore,
+    history: Arc<History>,
     metrics: Arc<Metrics>,
     counted: Counted,
     fresh: FreshIds,
     cluster: OnceLock<String>,
-    leadership: watch::Receiver<Leadership>,
+    leadership: Receiver<Leadership>,
     proposals: Proposals,
     renewals: Renewals,
     started: Instant,
@@ -92,6 +96,7 @@ impl Api {
         issuer: &IssuerName,
         raft: RaftNode,
         store: SharedStore,
+        history: Arc<History>,
         metrics: Arc<Metrics>,
         started: Instant,
     ) -> Self {
@@ -108,6 +113,7 @@ impl Api {
             proposals,
             raft,
             store,
+            history,
             metrics,
             started,
         }))
@@ -126,11 +132,7 @@ impl Parts {
             cluster_id: self.cluster_id(),
             issuer: self.issuer.clone(),
             applied_index: applied,
-            leader: leadership.leader.as_ref().map(|leader| v1::Leader {
-                node_id: leader.node_id,
-                address: leader.client_address.clone(),
-                term: leadership.term,
-            }),
+            leader: leader(&leadership),
             node_id: self.node_id,
         }
     }
@@ -169,8 +171,7 @@ impl Parts {
 
     /// Notes a failure and makes a status of it.
     fn failed(&self, failure: Failure) -> Status {
-        self.metrics.failures(failure.reason.name()).inc();
-        failure.into_status()
+        failed(&self.metrics, failure)
     }
 
     /// New grants are refused before the disk is full; what ends or keeps grants goes on.
@@ -185,6 +186,20 @@ impl Parts {
         )
         .retry_after(Duration::from_secs(1)))
     }
+}
+
+fn failed(metrics: &Metrics, failure: Failure) -> Status {
+    metrics.failures(failure.reason.name()).inc();
+    failure.into_status()
+}
+
+/// Who leads, on the wire.
+fn leader(leadership: &Leadership) -> Option<v1::Leader> {
+    leadership.leader.as_ref().map(|leader| v1::Leader {
+        node_id: leader.node_id,
+        address: leader.client_address.clone(),
+        term: leadership.term,
+    })
 }
 
 /// Counts, looked up once.

@@ -230,6 +230,8 @@ fn all(judge: &mut Judge) -> Option<Config> {
     let snapshot_bytes = judge.required("snapshot-bytes", |t| size(t, MIB, 4 * GIB));
     let in_flight_max = judge.required("max-in-flight", |t| number(t, 16, 65_536));
     let cache_bytes = judge.required("cache-size", |t| size(t, MIB, 4 * GIB));
+    let history_bytes = judge.required("history-size", |t| size(t, MIB, 4 * GIB));
+    let watchers_max = judge.required("max-watchers", |t| number(t, 1, 100_000));
     let free_bytes_min = judge.required("free-space-floor", |t| size(t, 0, TIB));
     let audit_log = judge.optional("audit-log", path);
     let log_format = judge.required("log-format", log_format);
@@ -253,6 +255,8 @@ fn all(judge: &mut Judge) -> Option<Config> {
         snapshot_bytes: snapshot_bytes?,
         in_flight_max: usize::try_from(in_flight_max?).expect("at most 65,536"),
         cache_bytes: cache_bytes?,
+        history_bytes: history_bytes?,
+        watchers_max: usize::try_from(watchers_max?).expect("at most 100,000"),
         free_bytes_min: free_bytes_min?,
         audit_log,
         log_format: log_format?,

@@ -97,6 +97,10 @@ pub struct Config {
     pub in_flight_max: usize,
     /// Page cache of the database, bytes.
     pub cache_bytes: u64,
+    /// Memory for what happened lately, bytes.
+    pub history_bytes: u64,
+    /// Watches that may be open at a time.
+    pub watchers_max: usize,
     /// Free bytes under the data directory below which new grants are refused.
     pub free_bytes_min: u64,
     /// Where applied entries are told.

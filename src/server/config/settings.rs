@@ -221,6 +221,23 @@ pub const SETTINGS: &[Setting] = &[
         "Memory for the database's page cache: 1MiB to 4GiB.",
     ),
     value(
+        "history-size",
+        "SIZE",
+        Some("8MiB"),
+        STORAGE,
+        "Memory for what happened lately, from which watches go on after a lost connection: about \
+         30000 grants in 8MiB. 1MiB to 4GiB.",
+    ),
+    value(
+        "max-watchers",
+        "COUNT",
+        Some("1000"),
+        STORAGE,
+        "How many watches may be open on this node at a time, further ones are refused with \
+         RESOURCE_EXHAUSTED: 1 to 100000. Each may hold some hundred kilobytes that its reader has not \
+         taken yet.",
+    ),
+    value(
         "free-space-floor",
         "SIZE",
         Some("256MiB"),

@@ -25,6 +25,7 @@ use super::{
     clock,
     config::{Config, Membership},
     expiry,
+    history::{self, History},
     raft::{
         AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, Handlers,
         RaftConfig, RaftNode, SnapshotPolicy, Timing,
@@ -84,6 +85,7 @@ pub struct Node {
     raft: RaftNode,
     store: SharedStore,
     watchdog: Arc<Watchdog>,
+    history: Arc<History>,
     inward: Arc<Inward>,
     health: HealthReporter,
     /// Stops the client port, softly.
@@ -110,6 +112,11 @@ impl Node {
         let metrics = Arc::new(Metrics::new(config.issuer.as_str(), config.node_id));
         let store = open_store(config, &metrics).await?;
         let mut sinks: Vec<Arc<dyn AppliedSink>> = Vec::new();
+        let history = Arc::new(History::new(
+            usize::try_from(config.history_bytes).unwrap_or(usize::MAX),
+            config.watchers_max,
+        ));
+        sinks.push(Arc::clone(&history) as Arc<dyn AppliedSink>);
         sinks.extend(open_audit_log(config, &store, &metrics)?);
         let inward = Arc::new(Inward::default());
         let waits = Arc::new(Waits::default());
@@ -123,6 +130,7 @@ impl Node {
             &config.issuer,
             raft.clone(),
             Arc::clone(&store),
+            Arc::clone(&history),
             Arc::clone(&metrics),
             began,
         );
@@ -130,6 +138,7 @@ impl Node {
         let watchdog = Arc::new(Watchdog {
             raft: raft.clone(),
             store: Arc::clone(&store),
+            history: Arc::clone(&history),
             metrics: Arc::clone(&metrics),
             started: began,
             stopping: AtomicBool::new(false),
@@ -139,6 +148,7 @@ impl Node {
             raft,
             store,
             watchdog,
+            history,
             inward,
             health: HealthReporter::new(),
             drain: CancellationToken::new(),
@@ -172,6 +182,11 @@ impl Node {
         let raft = self.raft.clone();
         self.tasks.spawn(async move {
             expiry::run(raft, metrics).await;
+            Ok(())
+        });
+        let (history, raft) = (Arc::clone(&self.history), self.raft.clone());
+        self.tasks.spawn(async move {
+            history::run(history, raft).await;
             Ok(())
         });
         let watchdog = Arc::clone(&self.watchdog);
@@ -239,6 +254,8 @@ impl Node {
         self.watchdog.stop();
         self.hand_over().await;
         watchdog::hang_up(&self.health).await;
+        // Watches would last as long as the node, too.
+        self.history.stop();
         self.drain.cancel();
         let drained = async { while self.clients.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN_MAX, drained).await.is_err() {
@@ -265,6 +282,7 @@ impl Node {
 
     /// Ends everything at once, and gives the data directory back.
     pub async fn close(mut self) {
+        self.history.stop();
         self.drain.cancel();
         self.clients.shutdown().await;
         self.inward.close();

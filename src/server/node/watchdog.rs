@@ -15,6 +15,7 @@ use crate::{
     server::{
         api::HEALTH_NAMES,
         clock::{self, GapDetector},
+        history::History,
         raft::RaftNode,
         store::SharedStore,
         telemetry::{Metrics, Probe, Snapshot},
@@ -37,6 +38,7 @@ const DUE_COUNTED_MAX: usize = 100_000;
 pub(super) struct Watchdog {
     pub(super) raft: RaftNode,
     pub(super) store: SharedStore,
+    pub(super) history: Arc<History>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) started: Instant,
     pub(super) stopping: AtomicBool,
@@ -99,6 +101,7 @@ impl Watchdog {
             )
         };
         let (live, due, last_token) = self.raft.state().read(count).unwrap_or_default();
+        let history = self.history.facts();
         let voters = status.members.iter().filter(|member| member.voter).count();
         Snapshot {
             role: status.leadership.role.as_str(),
@@ -115,6 +118,9 @@ impl Watchdog {
             live_leases: number(live),
             due_leases: number(due),
             last_token,
+            watchers: history.watchers,
+            history_bytes: history.bytes,
+            history_oldest_index: history.oldest,
             elections: status.elections,
             in_flight: number(status.proposals_in_flight),
             uptime: now.saturating_duration_since(self.started),

@@ -65,7 +65,17 @@ impl RaftNode {
     /// Whether a leader has been heard lately, or, on the leader, a quorum.
     #[must_use]
     pub fn touch(&self, now: Instant) -> Touch {
-        let within = self.silent_max();
+        self.touch_within(self.silent_max(), now)
+    }
+
+    /// The same within two election timeouts, for those who can go elsewhere at little cost and must
+    /// not be kept waiting by a node that learns of nothing.
+    #[must_use]
+    pub fn touch_closely(&self, now: Instant) -> Touch {
+        self.touch_within(2 * self.inner.local.config.timing.election_max, now)
+    }
+
+    fn touch_within(&self, within: Duration, now: Instant) -> Touch {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let (silent, out_of_touch) = if metrics.current_leader == Some(metrics.id) {

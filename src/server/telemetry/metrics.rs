@@ -106,6 +106,10 @@ pub struct Metrics {
     pub space_low: Level,
     /// `fencepost_audit_failures_total`.
     pub audit_failures: Count,
+    /// `fencepost_watch_events_total`.
+    pub watch_events: Count,
+    /// `fencepost_watches_lost_total`.
+    pub watches_lost: Count,
     pub(super) roles: Family<Label, Gauge>,
     pub(super) levels: Levels,
 }
@@ -128,6 +132,9 @@ pub(super) struct Levels {
     pub(super) live_leases: Gauge,
     pub(super) due_leases: Gauge,
     pub(super) last_token: Gauge,
+    pub(super) watchers: Gauge,
+    pub(super) history_bytes: Gauge,
+    pub(super) history_oldest_index: Gauge,
     pub(super) resident_bytes: Gauge,
     pub(super) cpu_seconds: Counter<f64, AtomicU64>,
     pub(super) uptime_seconds: Counter<f64, AtomicU64>,
@@ -220,6 +227,16 @@ impl Metrics {
                 "fencepost_audit_failures_total",
                 Counter::default(),
             )),
+            watch_events: Count(listed(
+                r,
+                "fencepost_watch_events_total",
+                Counter::default(),
+            )),
+            watches_lost: Count(listed(
+                r,
+                "fencepost_watches_lost_total",
+                Counter::default(),
+            )),
             roles: listed(r, "fencepost_role", Family::default()),
             levels,
             registry: Mutex::new(registry),
@@ -294,6 +311,9 @@ impl Levels {
             live_leases: level("fencepost_live_leases"),
             due_leases: level("fencepost_due_leases"),
             last_token: level("fencepost_last_token"),
+            watchers: level("fencepost_watchers"),
+            history_bytes: level("fencepost_history_bytes"),
+            history_oldest_index: level("fencepost_history_oldest_index"),
             resident_bytes: level("fencepost_process_resident_bytes"),
             ..Levels::default()
         };

@@ -40,6 +40,12 @@ pub struct Snapshot {
     pub due_leases: u64,
     /// Value of the last token.
     pub last_token: u64,
+    /// Watches that are open.
+    pub watchers: u64,
+    /// Memory of the history.
+    pub history_bytes: u64,
+    /// The oldest cursor that it reaches back to.
+    pub history_oldest_index: u64,
     /// Terms that began since the process started.
     pub elections: u64,
     /// Proposals that have not come back.
@@ -70,6 +76,9 @@ impl Metrics {
         set(&levels.live_leases, now.live_leases);
         set(&levels.due_leases, now.due_leases);
         set(&levels.last_token, now.last_token);
+        set(&levels.watchers, now.watchers);
+        set(&levels.history_bytes, now.history_bytes);
+        set(&levels.history_oldest_index, now.history_oldest_index);
         for role in ROLES {
             let has = u64::from(role == now.role);
             set(&self.roles.get_or_create(&[("role", role)]), has);

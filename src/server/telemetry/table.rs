@@ -228,6 +228,24 @@ pub const METRICS: &[Metric] = &[
         "fencepost_audit_failures_total",
         "Writes to the audit log that failed; its lines are missing.",
     ),
+    gauge("fencepost_watchers", "Watches that are open on this node."),
+    counter(
+        "fencepost_watch_events_total",
+        "Events that the watches of this node were told.",
+    ),
+    counter(
+        "fencepost_watches_lost_total",
+        "Watches that could not begin or go on because the history no longer reaches back to their \
+         cursor.",
+    ),
+    gauge(
+        "fencepost_history_bytes",
+        "Memory of what happened lately, kept for watches.",
+    ),
+    gauge(
+        "fencepost_history_oldest_index",
+        "The oldest cursor from which a watch can go on at this node.",
+    ),
     gauge(
         "fencepost_process_resident_bytes",
         "Memory of this process that is in RAM.",

@@ -8,7 +8,7 @@ mod renew;
 
 use tonic::{Request, Response, Status, async_trait};
 
-use super::Api;
+use super::{Api, watch::Watched};
 use crate::{
     grant::EndedHow,
     token::TokenValue,
@@ -73,13 +73,13 @@ impl Issuer for Api {
         Err(Status::unimplemented("not yet"))
     }
 
-    type WatchStream = tokio_stream::Empty<Result<v1::WatchResponse, Status>>;
+    type WatchStream = Watched;
 
     async fn watch(
         &self,
-        _request: Request<v1::WatchRequest>,
+        request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("not yet"))
+        self.open_watch(request).await
     }
 }
 
