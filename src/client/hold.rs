@@ -4,7 +4,7 @@ use super::ask::Ask;
 use super::call::Answer;
 use super::clock::BootInstant;
 use super::error::{Error, ErrorKind};
-use super::method::{Acquire, Inspect, Release, Renew};
+use super::method::{Acquire, Inspect, Method, Release, Renew};
 use super::outcome::{AcquireOutcome, Acquired, ReleaseOutcome, RenewOutcome, Renewal};
 use super::trial::Trial;
 use super::words::{self, Unreadable};
@@ -158,14 +158,17 @@ impl Client {
             .await
     }
 
-    /// As [`renew`](Self::renew), with less patience for a silent node than the options have.
+    /// As [`renew`](Self::renew), with less patience than the options have: for a silent node at first, and
+    /// in all.
     pub(super) async fn renew_in_haste(
         &self,
         renewals: &[Renewal],
         first_send: Duration,
+        within: Duration,
     ) -> Result<Vec<RenewOutcome>, Error> {
-        let trial = self.shared.trial::<Renew>().hasten(first_send);
-        self.renew_within(trial, renewals).await
+        let within = within.min(self.shared.options.timeout);
+        let trial = Trial::new(Renew::NAME, Renew::REPEAT, self.now(), within);
+        self.renew_within(trial.hasten(first_send), renewals).await
     }
 
     async fn renew_within(

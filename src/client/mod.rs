@@ -47,6 +47,7 @@ mod backoff;
 mod call;
 mod clock;
 mod error;
+mod held;
 mod hold;
 mod learn;
 mod method;
@@ -66,6 +67,7 @@ pub use address::{Address, AddressError};
 pub use ask::{Ask, RequestKey, RequestKeyError};
 pub use clock::{BootClock, BootInstant, Clock, Sleep};
 pub use error::{Cause, Error, ErrorKind};
+pub use held::{Held, Hold, HoldOutcome, Lost, LostHow, NotHeld};
 pub use nodes::Dial;
 pub use operate::{Leader, Member, NodeStatus, Role};
 pub use options::Options;
@@ -86,6 +88,7 @@ use std::sync::atomic::Ordering;
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
+    keeper: Arc<held::Keeper>,
 }
 
 /// What a client takes from the world around it. A simulation brings its own.
@@ -162,6 +165,7 @@ impl Client {
         let shared = Shared::new(options, surroundings.clock, dice, nodes, route);
         Ok(Self {
             shared: Arc::new(shared),
+            keeper: Arc::default(),
         })
     }
 
