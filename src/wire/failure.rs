@@ -120,13 +120,21 @@ pub struct Failure {
     /// When it is worth trying again.
     pub retry_after: Option<Duration>,
     /// `host:port` of the leader's client listener, where it is known.
-    pub leader: Option<String>,
-    /// The oldest index that a watch may go on from, for [`Reason::HistoryLost`].
-    pub oldest_index: Option<u64>,
-    /// The cluster that this index belongs to, likewise.
-    pub cluster_id: Option<String>,
+    pub leader: Option<Box<str>>,
+    /// From where on a watch may go on, for [`Reason::HistoryLost`]. Apart, because it is rare and failures
+    /// travel in results.
+    pub oldest: Option<Box<Oldest>>,
     /// The caller's own time ran out: the status is `DEADLINE_EXCEEDED`.
     pub deadline: bool,
+}
+
+/// How far back a node's history of events reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Oldest {
+    /// The cluster that the index belongs to.
+    pub cluster_id: String,
+    /// The oldest log index that a watch may go on from.
+    pub index: u64,
 }
 
 impl Failure {
@@ -146,8 +154,7 @@ impl Failure {
             limit: None,
             retry_after: None,
             leader: None,
-            oldest_index: None,
-            cluster_id: None,
+            oldest: None,
             deadline: false,
         }
     }
@@ -179,14 +186,14 @@ impl Failure {
     /// Says where the leader is.
     #[must_use]
     pub fn leader(mut self, address: Option<String>) -> Self {
-        self.leader = address;
+        self.leader = address.map(String::into_boxed_str);
         self
     }
 
     /// Says from where on the history is still kept, and of which cluster it is.
     #[must_use]
     pub fn oldest(mut self, cluster_id: String, index: u64) -> Self {
-        (self.cluster_id, self.oldest_index) = (Some(cluster_id), Some(index));
+        self.oldest = Some(Box::new(Oldest { cluster_id, index }));
         self
     }
 
@@ -201,10 +208,14 @@ impl Failure {
         let mut metadata = HashMap::from([("effect".to_owned(), self.effect.name().to_owned())]);
         metadata.extend(self.field.map(|field| ("field".to_owned(), field)));
         metadata.extend(self.limit.map(|limit| ("limit".to_owned(), limit)));
-        metadata.extend(self.leader.map(|leader| ("leader".to_owned(), leader)));
-        metadata.extend(self.cluster_id.map(|id| ("cluster_id".to_owned(), id)));
-        let oldest = self.oldest_index.map(|index| index.to_string());
-        metadata.extend(oldest.map(|index| ("oldest_index".to_owned(), index)));
+        metadata.extend(
+            self.leader
+                .map(|leader| ("leader".to_owned(), leader.into())),
+        );
+        if let Some(oldest) = self.oldest {
+            metadata.insert("cluster_id".to_owned(), oldest.cluster_id);
+            metadata.insert("oldest_index".to_owned(), oldest.index.to_string());
+        }
         let after_ms = self.retry_after.map(|after| after.as_millis().to_string());
         metadata.extend(after_ms.map(|after| ("retry_after_ms".to_owned(), after)));
         let details = ErrorDetails::with_error_info(self.reason.name(), DOMAIN, metadata);
@@ -229,12 +240,18 @@ impl Failure {
             field: metadata.remove("field"),
             limit: metadata.remove("limit"),
             retry_after: after_ms.map(Duration::from_millis),
-            leader: metadata.remove("leader"),
-            oldest_index: metadata
-                .remove("oldest_index")
-                .and_then(|index| index.parse().ok()),
-            cluster_id: metadata.remove("cluster_id"),
+            leader: metadata.remove("leader").map(String::into_boxed_str),
+            oldest: Oldest::from_metadata(&mut metadata).map(Box::new),
             deadline: status.code() == Code::DeadlineExceeded,
+        })
+    }
+}
+
+impl Oldest {
+    fn from_metadata(metadata: &mut HashMap<String, String>) -> Option<Self> {
+        Some(Self {
+            index: metadata.remove("oldest_index")?.parse().ok()?,
+            cluster_id: metadata.remove("cluster_id")?,
         })
     }
 }
