@@ -10,6 +10,7 @@ mod forwarding;
 mod grants;
 mod nodes;
 mod odd_inputs;
+mod pipeline;
 mod ports;
 mod probes;
 mod refusals;

@@ -22,6 +22,15 @@ pub(super) fn of(metadata: &MetadataMap, now: Instant) -> Instant {
     within(named.unwrap_or(DEFAULT), now)
 }
 
+/// The same for an operation on a stream, whose request names so many milliseconds; 0 is none.
+pub(super) fn of_operation(timeout_ms: u64, now: Instant) -> Instant {
+    let named = match timeout_ms {
+        0 => DEFAULT,
+        ms => Duration::from_millis(ms),
+    };
+    within(named, now)
+}
+
 /// The same for a caller who has so much time left.
 pub(super) fn within(left: Duration, now: Instant) -> Instant {
     let left = left.min(LONGEST);

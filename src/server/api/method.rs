@@ -86,12 +86,20 @@ impl Api {
         let began = clock::now();
         let deadline = deadline::of(request.metadata(), began);
         let mut request = request.into_inner();
-        let result = self.answer::<M>(&mut request, began, deadline).await;
+        let answer = self.carry_out::<M>(&mut request, began, deadline).await;
+        answer.map(Response::new)
+    }
+
+    /// The same, however the request came in.
+    pub(super) async fn carry_out<M: Method>(
+        &self,
+        request: &mut M::Request,
+        began: Instant,
+        deadline: Instant,
+    ) -> Result<M::Response, Status> {
+        let result = self.answer::<M>(request, began, deadline).await;
         self.observe(M::NAME, clock::now().saturating_duration_since(began));
-        match result {
-            Ok(response) => Ok(Response::new(response)),
-            Err(status) => Err(status),
-        }
+        result
     }
 
     pub(super) async fn answer<M: Method>(

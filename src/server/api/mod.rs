@@ -9,6 +9,7 @@ mod deadline;
 mod forwarded;
 mod issuer;
 mod method;
+mod pipeline;
 mod propose;
 mod renewals;
 mod serve;
@@ -20,6 +21,7 @@ use std::{
 };
 
 use tokio::sync::watch::Receiver;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::{
@@ -42,6 +44,7 @@ use propose::{Proposals, unread};
 use renewals::Renewals;
 
 pub use forwarded::Inward;
+pub use pipeline::PipelineLimits;
 pub use serve::{HEALTH_NAMES, serve};
 
 /// What is counted by name.
@@ -79,6 +82,9 @@ pub struct Parts {
     leadership: Receiver<Leadership>,
     proposals: Proposals,
     renewals: Renewals,
+    pipeline_limits: PipelineLimits,
+    /// The node stops: whatever waits for more from its callers, or would last, ends.
+    draining: CancellationToken,
     started: Instant,
 }
 
@@ -90,32 +96,48 @@ impl std::ops::Deref for Api {
     }
 }
 
+/// What the services are put together from.
+pub struct Foundation {
+    /// Who issues.
+    pub issuer: IssuerName,
+    /// The node of Raft.
+    pub raft: RaftNode,
+    /// The data directory.
+    pub store: SharedStore,
+    /// What happened lately.
+    pub history: Arc<History>,
+    /// Where everything is counted.
+    pub metrics: Arc<Metrics>,
+    /// What one stream of operations may have in flight.
+    pub pipeline_limits: PipelineLimits,
+    /// Cancelled when the node stops: whatever lasts, or waits for more from its caller, ends then.
+    pub draining: CancellationToken,
+    /// When the process began.
+    pub started: Instant,
+}
+
 impl Api {
     /// Puts the services together. They may be called at once; before a leader is known they wait.
-    pub fn new(
-        issuer: &IssuerName,
-        raft: RaftNode,
-        store: SharedStore,
-        history: Arc<History>,
-        metrics: Arc<Metrics>,
-        started: Instant,
-    ) -> Self {
-        let identity = store.identity();
+    pub fn new(parts: Foundation) -> Self {
+        let Foundation { raft, metrics, .. } = parts;
+        let identity = parts.store.identity();
         let proposals = Proposals::new(raft.clone(), Arc::clone(&metrics));
         Api(Arc::new(Parts {
             node_id: identity.node_id,
-            issuer: issuer.to_string(),
+            issuer: parts.issuer.to_string(),
             counted: Counted::new(&metrics),
             cluster: OnceLock::new(),
             leadership: raft.leadership(),
-            fresh: FreshIds::new(identity.instance.to_bytes(), store.boots()),
+            fresh: FreshIds::new(identity.instance.to_bytes(), parts.store.boots()),
             renewals: Renewals::start(proposals.clone()),
             proposals,
             raft,
-            store,
-            history,
+            store: parts.store,
+            history: parts.history,
             metrics,
-            started,
+            pipeline_limits: parts.pipeline_limits,
+            draining: parts.draining,
+            started: parts.started,
         }))
     }
 }

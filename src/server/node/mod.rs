@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::server::{HealthReporter, HealthService};
 
 use super::{
-    api::{self, Api, Inward},
+    api::{self, Api, Foundation, Inward, PipelineLimits},
     audit::AuditLog,
     clock,
     config::{Config, Membership},
@@ -48,6 +48,12 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 /// How long a stopping node waits for its last tasks to let go of the store.
 const LET_GO_MAX: Duration = Duration::from_secs(2);
+
+/// What one stream of operations may have in flight.
+const PIPELINE_LIMITS: PipelineLimits = PipelineLimits {
+    operations: 4_096,
+    waits: 8_192,
+};
 
 /// Runs a node until `shutdown`, or until it has to end by itself. `started` is told the bound
 /// addresses, once all ports answer.
@@ -126,14 +132,17 @@ impl Node {
         };
         let raft_config = raft_config(config, &addresses)?;
         let raft = RaftNode::start(raft_config, Arc::clone(&store), sinks, handlers).await?;
-        let api = Api::new(
-            &config.issuer,
-            raft.clone(),
-            Arc::clone(&store),
-            Arc::clone(&history),
-            Arc::clone(&metrics),
-            began,
-        );
+        let drain = CancellationToken::new();
+        let api = Api::new(Foundation {
+            issuer: config.issuer.clone(),
+            raft: raft.clone(),
+            store: Arc::clone(&store),
+            history: Arc::clone(&history),
+            metrics: Arc::clone(&metrics),
+            pipeline_limits: PIPELINE_LIMITS,
+            draining: drain.clone(),
+            started: began,
+        });
         inward.open(api.clone());
         let watchdog = Arc::new(Watchdog {
             raft: raft.clone(),
@@ -151,7 +160,7 @@ impl Node {
             history,
             inward,
             health: HealthReporter::new(),
-            drain: CancellationToken::new(),
+            drain,
             clients: JoinSet::new(),
             tasks: JoinSet::new(),
         };

@@ -8,7 +8,7 @@ mod renew;
 
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Api, watch::Watched};
+use super::{Api, pipeline::Answers, watch::Watched};
 use crate::{
     grant::EndedHow,
     token::TokenValue,
@@ -64,13 +64,13 @@ impl Issuer for Api {
         Err(Status::unimplemented("not yet"))
     }
 
-    type PipelineStream = tokio_stream::Empty<Result<v1::PipelineResponse, Status>>;
+    type PipelineStream = Answers;
 
     async fn pipeline(
         &self,
-        _request: Request<tonic::Streaming<v1::PipelineRequest>>,
+        request: Request<tonic::Streaming<v1::PipelineRequest>>,
     ) -> Result<Response<Self::PipelineStream>, Status> {
-        Err(Status::unimplemented("not yet"))
+        Ok(Response::new(self.serve_pipeline(request.into_inner())))
     }
 
     type WatchStream = Watched;
