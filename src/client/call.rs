@@ -8,6 +8,7 @@ use super::learn;
 use super::method::Method;
 use super::nodes::Nodes;
 use super::options::Options;
+use super::pipeline::Missed;
 use super::random::Dice;
 use super::route::Route;
 use super::seen::{Mismatch, Seen};
@@ -15,8 +16,6 @@ use super::trial::{Fault, Trial};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use tonic::Request;
 
 /// Two timers of one length that were started together may fire this far apart.
 const TIMER_SLACK: Duration = Duration::from_millis(2);
@@ -135,27 +134,26 @@ impl Shared {
         request: M::Request,
         limit: Duration,
     ) -> Result<M::Response, Fault> {
-        let mut request = Request::new(request);
-        request.set_timeout(limit);
-        let sent = self.clock.now();
-        let answer =
-            tokio::time::timeout(limit, M::send(self.nodes.channel(address), request)).await;
+        let sent_at = self.clock.now();
+        let answer = M::send(&self.nodes, address, request, limit).await;
         let now = self.clock.now();
-        match answer {
-            Ok(Ok(response)) => {
-                let response = response.into_inner();
+        let (mut fault, sent) = match answer {
+            Ok(response) => {
                 self.accept(M::header(&response), address, now)?;
-                Ok(response)
+                return Ok(response);
             }
             // Timers of tonic's own, here and at the node, run beside ours and may be the first to say it.
-            Ok(Err(status))
-                if learn::ran_out(&status) && now.since(sent) + TIMER_SLACK >= limit =>
+            Err(Missed::Failed { status, sent })
+                if learn::ran_out(&status) && now.since(sent_at) + TIMER_SLACK >= limit =>
             {
-                Err(self.silent(address, limit, now))
+                (self.silent(address, limit, now), sent)
             }
-            Ok(Err(status)) => Err(self.failed(&status, address, now)),
-            Err(_) => Err(self.silent(address, limit, now)),
-        }
+            Err(Missed::Failed { status, sent }) => (self.failed(&status, address, now), sent),
+            Err(Missed::Silent { sent }) => (self.silent(address, limit, now), sent),
+        };
+        // What never left can have had no effect, whatever became of its connection.
+        fault.open &= sent;
+        Err(fault)
     }
 
     /// Waits between two rounds, within the trial's time.

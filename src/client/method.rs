@@ -1,8 +1,15 @@
 //! The calls of the wire contract, each with the one thing that retrying must know about it.
 
-use crate::wire::v1::{self, cluster_client::ClusterClient, issuer_client::IssuerClient};
-use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use super::address::Address;
+use super::nodes::Nodes;
+use super::pipeline::{Class, Missed};
+use crate::wire::v1::pipeline_request::Operation;
+use crate::wire::v1::pipeline_response::Answer;
+use crate::wire::v1::{self, cluster_client::ClusterClient};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tonic::{Request, Status};
 
 /// What may be done when nobody knows whether a send took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,16 +30,20 @@ pub(crate) trait Method {
     const NAME: &'static str;
     const REPEAT: Repeat;
 
+    /// Sends `request` to `address` once, and gives its answer, which takes at most `limit`.
     fn send(
-        channel: Channel,
-        request: Request<Self::Request>,
-    ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+        nodes: &Nodes,
+        address: &Address,
+        request: Self::Request,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Self::Response, Missed>> + Send;
 
     fn header(response: &Self::Response) -> Option<&v1::ResponseHeader>;
 }
 
-macro_rules! methods {
-    ($($name:ident = $client:ident.$call:ident($request:ident) -> $response:ident, $repeat:ident;)*) => {$(
+/// Operations on a [`Lane`](super::pipeline::Lane)'s stream.
+macro_rules! operations {
+    ($($name:ident = $variant:ident($request:ident) -> $response:ident, $repeat:ident, $call:ident, $class:expr;)*) => {$(
         pub(crate) struct $name;
 
         impl Method for $name {
@@ -42,10 +53,17 @@ macro_rules! methods {
             const REPEAT: Repeat = Repeat::$repeat;
 
             async fn send(
-                channel: Channel,
-                request: Request<Self::Request>,
-            ) -> Result<Response<Self::Response>, Status> {
-                $client::new(channel).$call(request).await
+                nodes: &Nodes,
+                address: &Address,
+                request: Self::Request,
+                limit: Duration,
+            ) -> Result<Self::Response, Missed> {
+                let class: fn(&Self::Request) -> Class = $class;
+                let (class, operation) = (class(&request), Operation::$variant(request));
+                match nodes.lane(address).call(class, operation, limit).await? {
+                    Answer::$variant(response) => Ok(response),
+                    _ => Err(Missed::failed(Status::internal("the answer is that of another operation"))),
+                }
             }
 
             fn header(response: &Self::Response) -> Option<&v1::ResponseHeader> {
@@ -55,17 +73,56 @@ macro_rules! methods {
     )*};
 }
 
-methods! {
-    Acquire = IssuerClient.acquire(AcquireRequest) -> AcquireResponse, Once;
-    Renew = IssuerClient.renew(RenewRequest) -> RenewResponse, Once;
-    Release = IssuerClient.release(ReleaseRequest) -> ReleaseResponse, Once;
-    Inspect = IssuerClient.inspect(InspectRequest) -> InspectResponse, Read;
-    List = IssuerClient.list(ListRequest) -> ListResponse, Read;
-    ShowStatus = ClusterClient.status(StatusRequest) -> StatusResponse, Read;
-    Revoke = ClusterClient.revoke(RevokeRequest) -> RevokeResponse, Once;
-    RaiseFloor = ClusterClient.raise_floor(RaiseFloorRequest) -> RaiseFloorResponse, Once;
-    AddNode = ClusterClient.add_node(AddNodeRequest) -> AddNodeResponse, Never;
-    Promote = ClusterClient.promote(PromoteRequest) -> PromoteResponse, Never;
-    RemoveNode = ClusterClient.remove_node(RemoveNodeRequest) -> RemoveNodeResponse, Never;
-    TransferLeader = ClusterClient.transfer_leader(TransferLeaderRequest) -> TransferLeaderResponse, Never;
+operations! {
+    Acquire = Acquire(AcquireRequest) -> AcquireResponse, Once, acquire,
+        |request| if request.wait_ms == 0 { Class::Ask } else { Class::Wait };
+    Renew = Renew(RenewRequest) -> RenewResponse, Once, renew, |_| Class::Keep;
+    Release = Release(ReleaseRequest) -> ReleaseResponse, Once, release, |_| Class::Keep;
+    Withdraw = Withdraw(WithdrawRequest) -> WithdrawResponse, Once, withdraw, |_| Class::Keep;
+    Inspect = Inspect(InspectRequest) -> InspectResponse, Read, inspect, |_| Class::Ask;
+    List = List(ListRequest) -> ListResponse, Read, list, |_| Class::Ask;
+}
+
+/// Calls of their own: those of operators.
+macro_rules! calls {
+    ($($name:ident = $call:ident($request:ident) -> $response:ident, $repeat:ident;)*) => {$(
+        pub(crate) struct $name;
+
+        impl Method for $name {
+            type Request = v1::$request;
+            type Response = v1::$response;
+            const NAME: &'static str = stringify!($call);
+            const REPEAT: Repeat = Repeat::$repeat;
+
+            async fn send(
+                nodes: &Nodes,
+                address: &Address,
+                request: Self::Request,
+                limit: Duration,
+            ) -> Result<Self::Response, Missed> {
+                let mut request = Request::new(request);
+                request.set_timeout(limit);
+                let mut client = ClusterClient::new(nodes.channel(address));
+                match timeout(limit, client.$call(request)).await {
+                    Ok(Ok(response)) => Ok(response.into_inner()),
+                    Ok(Err(status)) => Err(Missed::failed(status)),
+                    Err(_) => Err(Missed::Silent { sent: true }),
+                }
+            }
+
+            fn header(response: &Self::Response) -> Option<&v1::ResponseHeader> {
+                response.header.as_ref()
+            }
+        }
+    )*};
+}
+
+calls! {
+    ShowStatus = status(StatusRequest) -> StatusResponse, Read;
+    Revoke = revoke(RevokeRequest) -> RevokeResponse, Once;
+    RaiseFloor = raise_floor(RaiseFloorRequest) -> RaiseFloorResponse, Once;
+    AddNode = add_node(AddNodeRequest) -> AddNodeResponse, Never;
+    Promote = promote(PromoteRequest) -> PromoteResponse, Never;
+    RemoveNode = remove_node(RemoveNodeRequest) -> RemoveNodeResponse, Never;
+    TransferLeader = transfer_leader(TransferLeaderRequest) -> TransferLeaderResponse, Never;
 }

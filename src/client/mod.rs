@@ -55,6 +55,7 @@ mod nodes;
 mod operate;
 mod options;
 mod outcome;
+mod pipeline;
 mod random;
 mod read;
 mod route;
@@ -161,7 +162,7 @@ impl Client {
         // Clients begin at different endpoints, so that not all of them meet at the first in the list.
         let start = dice.below(addresses.len());
         let route = route::Route::new(addresses, start);
-        let nodes = nodes::Nodes::new(&options, surroundings.dial);
+        let nodes = nodes::Nodes::new(&options, Arc::clone(&surroundings.clock), surroundings.dial);
         let shared = Shared::new(options, surroundings.clock, dice, nodes, route);
         Ok(Self {
             shared: Arc::new(shared),

@@ -114,7 +114,10 @@ impl Trial {
 
     /// Takes note of a failed question that came before the call itself, and changes nothing.
     pub(crate) fn take_read(&mut self, cause: Cause) {
-        self.cause = Some(cause);
+        // A silence, which the end of the call may have cut short, says less than what was said before.
+        if self.cause.is_none() || !matches!(cause, Cause::NoAnswer { .. }) {
+            self.cause = Some(cause);
+        }
     }
 
     /// Whether the call is more than a read.

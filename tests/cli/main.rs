@@ -5,7 +5,7 @@
     reason = "a test reads clocks to bound its waiting, and a panic is its failure"
 )]
 
-#[path = "../client/fake.rs"]
+#[path = "../client/fake/mod.rs"]
 mod fake;
 #[path = "../server/ports.rs"]
 mod ports;

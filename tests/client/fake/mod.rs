@@ -6,6 +6,7 @@
     reason = "shared by two test binaries, each of which uses a part"
 )]
 
+use self::pipeline::PipelineAnswers;
 use fencepost::wire::failure::Failure;
 use fencepost::wire::v1::cluster_server::{Cluster, ClusterServer};
 use fencepost::wire::v1::issuer_server::{Issuer, IssuerServer};
@@ -13,9 +14,12 @@ use fencepost::wire::v1::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
+
+mod pipeline;
 
 /// What the node does with one call.
 pub(crate) enum Act {
@@ -25,6 +29,14 @@ pub(crate) enum Act {
     Replay,
     /// Somebody else holds it.
     Held,
+    /// It was granted after waiting in line.
+    Granted,
+    /// Its place in line ended without a grant.
+    Left(LeftHow),
+    /// The usual answer, or another, once the test says so.
+    Once(Arc<Notify>, Box<Act>),
+    /// The stream that carried it ends, without a word.
+    Break,
     /// A failure that fencepost itself explains.
     Fail(Failure),
     /// A status of something in between.
@@ -46,6 +58,8 @@ pub(crate) struct Character {
     pub(crate) members: Vec<Member>,
     pub(crate) last_log_index: u64,
     pub(crate) in_touch: bool,
+    /// Its version is older than `Pipeline`.
+    pub(crate) old: bool,
     pub(crate) script: Script,
 }
 
@@ -63,7 +77,10 @@ struct Inner {
     character: Character,
     calls: Vec<&'static str>,
     acquires: Vec<AcquireRequest>,
+    withdraws: Vec<WithdrawRequest>,
     timeouts: Vec<Option<String>>,
+    streams: usize,
+    open_streams: usize,
 }
 
 impl Fake {
@@ -88,13 +105,17 @@ impl Fake {
             members: Vec::new(),
             last_log_index: 0,
             in_touch: true,
+            old: false,
             script: Box::new(script),
         };
         let node = Node(Arc::new(Mutex::new(Inner {
             character,
             calls: Vec::new(),
             acquires: Vec::new(),
+            withdraws: Vec::new(),
             timeouts: Vec::new(),
+            streams: 0,
+            open_streams: 0,
         })));
         let server = tonic::transport::Server::builder()
             .add_service(IssuerServer::new(node.clone()))
@@ -123,7 +144,17 @@ impl Fake {
         self.node.0.lock().unwrap().acquires.clone()
     }
 
-    /// The `grpc-timeout` of each call so far.
+    pub(crate) fn withdraws(&self) -> Vec<WithdrawRequest> {
+        self.node.0.lock().unwrap().withdraws.clone()
+    }
+
+    /// How many streams of operations were opened, and how many are open now.
+    pub(crate) fn streams(&self) -> (usize, usize) {
+        let inner = self.node.0.lock().unwrap();
+        (inner.streams, inner.open_streams)
+    }
+
+    /// The `grpc-timeout` of each call so far, or what stands for it in an operation.
     pub(crate) fn timeouts(&self) -> Vec<Option<String>> {
         self.node.0.lock().unwrap().timeouts.clone()
     }
@@ -195,9 +226,17 @@ impl Node {
             };
             (header, (character.script)(call, before))
         };
+        let act = match act {
+            Act::Once(said, act) => {
+                said.notified().await;
+                *act
+            }
+            act => act,
+        };
         match act {
             Act::Fail(failure) => Err(failure.into_status()),
             Act::Foreign(status) => Err(status),
+            Act::Break => Err(pipeline::broken()),
             Act::Silence => {
                 std::future::pending::<()>().await;
                 unreachable!("a pending future never ends")
@@ -236,10 +275,11 @@ impl Issuer for Node {
                 queue: 0,
                 replayed: false,
             }),
+            Act::Left(how) => Outcome::Left(Left { how: how.into() }),
             act => Outcome::Granted(Granted {
                 token: token(header.applied_index),
                 lease_ms: request.get_ref().ttl_ms,
-                after_wait: false,
+                after_wait: matches!(act, Act::Granted),
                 replayed: matches!(act, Act::Replay),
                 granted_at_unix_ms: 0,
             }),
@@ -302,18 +342,40 @@ impl Issuer for Node {
 
     async fn withdraw(
         &self,
-        _request: Request<WithdrawRequest>,
+        request: Request<WithdrawRequest>,
     ) -> Result<Response<WithdrawResponse>, Status> {
-        Err(Status::unimplemented("not here"))
+        use withdraw_response::Outcome;
+        self.0
+            .lock()
+            .unwrap()
+            .withdraws
+            .push(request.get_ref().clone());
+        let (header, act) = self.enter("withdraw", &request).await?;
+        let left = |how: LeftHow| Outcome::Left(Left { how: how.into() });
+        let outcome = match act {
+            Act::Granted => Outcome::Granted(Granted {
+                token: token(header.applied_index),
+                lease_ms: 2_000,
+                after_wait: true,
+                replayed: true,
+                granted_at_unix_ms: 0,
+            }),
+            Act::Left(how) => left(how),
+            _ => left(LeftHow::Withdrawn),
+        };
+        Ok(Response::new(WithdrawResponse {
+            header: Some(header),
+            outcome: Some(outcome),
+        }))
     }
 
-    type PipelineStream = tokio_stream::Empty<Result<PipelineResponse, Status>>;
+    type PipelineStream = PipelineAnswers;
 
     async fn pipeline(
         &self,
-        _request: Request<tonic::Streaming<PipelineRequest>>,
+        request: Request<tonic::Streaming<PipelineRequest>>,
     ) -> Result<Response<Self::PipelineStream>, Status> {
-        Err(Status::unimplemented("not here"))
+        pipeline::serve(self.clone(), request.into_inner()).map(Response::new)
     }
 
     type WatchStream = tokio_stream::Empty<Result<WatchResponse, Status>>;
