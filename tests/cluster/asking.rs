@@ -16,7 +16,10 @@ use tonic_types::StatusExt;
 
 use crate::{
     dice::Dice,
-    history::{Call, Granted, Outcome, recorder::Recorder},
+    history::{
+        Call, Granted, Outcome,
+        recorder::{Pending, Recorder},
+    },
     nodes::calls::Calls,
 };
 
@@ -52,8 +55,19 @@ impl Asker {
         }
     }
 
-    /// A new request with an id of its own.
+    /// A new request with an id of its own, which does not wait.
     pub(crate) fn request(&mut self, resource: &str, holder: &str, ttl: Duration) -> Asked {
+        self.request_in_line(resource, holder, ttl, Duration::ZERO)
+    }
+
+    /// A new request with an id of its own, which stands in line for so long.
+    pub(crate) fn request_in_line(
+        &mut self,
+        resource: &str,
+        holder: &str,
+        ttl: Duration,
+        wait: Duration,
+    ) -> Asked {
         let id = [
             self.dice.next().to_be_bytes(),
             self.dice.next().to_be_bytes(),
@@ -66,7 +80,7 @@ impl Asker {
             request_id: id.into(),
             attempt: 0,
             asked_at: self.seen.clone(),
-            wait_ms: 0,
+            wait_ms: u64::try_from(wait.as_millis()).unwrap(),
         };
         Asked { message, ttl }
     }
@@ -77,6 +91,7 @@ impl Asker {
             holder: asked.message.holder.clone(),
             request_id: request_key(&asked.message),
             ttl: asked.ttl,
+            wait: Duration::from_millis(asked.message.wait_ms),
         };
         let pending = self
             .recorder
@@ -89,7 +104,7 @@ impl Asker {
                 Err(_) => self.elsewhere().await,
             }
         };
-        pending.end(outcome.clone());
+        self.end(pending, &outcome);
         outcome
     }
 
@@ -101,22 +116,28 @@ impl Asker {
             .await?;
         self.learn(answer.header);
         use acquire_response::Outcome as Said;
-        let granted = |token: Option<fencepost::wire::v1::Token>, start_unknown| {
+        let granted = |token: Option<fencepost::wire::v1::Token>, start_unknown, after_wait| {
             let token = token.expect("a grant carries its token");
             Outcome::Granted(Granted {
                 token: token.value,
                 index: token.index,
                 start_unknown,
+                after_wait,
             })
         };
         Ok(
             match answer.outcome.expect("an answer says how it came out") {
-                Said::Granted(said) => granted(said.token, said.after_wait || said.replayed),
-                Said::Held(said) => Outcome::Refused(format!("held by {}", said.holder)),
+                Said::Granted(said) => {
+                    let start_unknown = said.after_wait || said.replayed;
+                    granted(said.token, start_unknown, said.after_wait)
+                }
+                // A refusal that is told again says who has it now, not who had it then.
+                Said::Held(said) if said.replayed => Outcome::Refused("held, as before".into()),
+                Said::Held(said) => Outcome::Held(said.token.map_or(0, |token| token.value)),
                 // It was granted, to an earlier send whose answer was lost, and has ended since: a grant
                 // that was acknowledged late, and that gives its caller no time at all.
-                Said::Ended(said) => granted(said.token, true),
-                Said::Left(said) => Outcome::Refused(format!("left the queue: {}", said.how)),
+                Said::Ended(said) => granted(said.token, true, false),
+                Said::Left(said) => Outcome::Left(said.how().as_str_name().to_owned()),
             },
         )
     }
@@ -164,7 +185,7 @@ impl Asker {
                 failed(&status)
             }
         };
-        pending.end(outcome.clone());
+        self.end(pending, &outcome);
         outcome
     }
 
@@ -199,7 +220,7 @@ impl Asker {
                 Err(_) => self.elsewhere().await,
             }
         };
-        pending.end(outcome.clone());
+        self.end(pending, &outcome);
         outcome
     }
 
@@ -233,8 +254,16 @@ impl Asker {
                 Err(_) => self.elsewhere().await,
             }
         };
-        pending.end(outcome.clone());
+        self.end(pending, &outcome);
         outcome
+    }
+
+    /// Writes an operation's outcome down, with what the cluster had applied by then.
+    fn end(&self, pending: Pending, outcome: &Outcome) {
+        if let Some(seen) = &self.seen {
+            pending.saw(seen.applied_index);
+        }
+        pending.end(outcome.clone());
     }
 
     /// Follows the leader that an answer names, and remembers what was seen for `asked_at`.

@@ -40,7 +40,9 @@ impl Counts {
             .collect();
         Self {
             grants: operations(|outcome| matches!(outcome, Outcome::Granted(_))),
-            refused: operations(|outcome| matches!(outcome, Outcome::Refused(_))),
+            refused: operations(|outcome| {
+                matches!(outcome, Outcome::Refused(_) | Outcome::Held(_))
+            }),
             renewals: operations(|outcome| matches!(outcome, Outcome::Renewed)),
             unknown: operations(|outcome| matches!(outcome, Outcome::Unknown(_))),
             expiries: evidence.applied.expiries.len() as u64,

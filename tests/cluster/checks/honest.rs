@@ -15,11 +15,17 @@ pub(super) fn check(evidence: &Evidence) -> Verdict {
         .iter()
         .filter(|op| op.definitely_without_effect())
         .count();
+    let log = &evidence.applied;
+    let counted = log
+        .renewals
+        .iter()
+        .map(|(token, all)| (*token, all.len() as u64));
+    let renewals: HashMap<u64, u64> = counted.collect();
     let mut violations = refused_and_granted(evidence);
     violations.extend(more_than_asked(
         evidence,
         "renewals",
-        &evidence.applied.renewals,
+        &renewals,
         |call| match call {
             Call::Renew { token, .. } => Some(*token),
             _ => None,
@@ -28,7 +34,7 @@ pub(super) fn check(evidence: &Evidence) -> Verdict {
     violations.extend(more_than_asked(
         evidence,
         "releases",
-        &evidence.applied.releases,
+        &log.releases,
         |call| match call {
             Call::Release { token } => Some(*token),
             _ => None,

@@ -7,27 +7,35 @@
 
 mod hash;
 mod honest;
+mod lin;
 mod mutex_lease;
+mod no_early;
+mod no_late;
 mod no_lost_grant;
 mod recovery;
 mod sometimes;
 #[cfg(test)]
 mod story;
+mod timeline;
 mod token_rt;
 mod token_uniq;
 
 use std::{collections::HashMap, fmt, time::Duration};
 
+use self::timeline::Timeline;
 use crate::history::{Call, Moment, Operation, applied::AppliedLog, audit::NodeAudit};
 
 /// Looks at all there is, and says what it found.
 pub(crate) type Check = fn(&Evidence) -> Verdict;
 
 /// Every check by the name that it prints.
-pub(crate) const CHECKS: [(&str, Check); 8] = [
+pub(crate) const CHECKS: [(&str, Check); 11] = [
     ("TOKEN-RT", token_rt::check),
     ("TOKEN-UNIQ", token_uniq::check),
+    ("LIN", lin::check),
     ("MUTEX-LEASE", mutex_lease::check),
+    ("NO-EARLY", no_early::check),
+    ("NO-LATE", no_late::check),
     ("NO-LOST-GRANT", no_lost_grant::check),
     ("HONEST", honest::check),
     ("HASH", hash::check),
@@ -52,6 +60,8 @@ pub(crate) struct Evidence {
     pub(crate) operations: Vec<Operation>,
     pub(crate) audits: Vec<NodeAudit>,
     pub(crate) applied: AppliedLog,
+    /// When its entries were applied, as far as the operations tell.
+    pub(crate) timeline: Timeline,
     /// All grants: those that were answered, and those that only the applied log tells of.
     pub(crate) grants: Vec<Grant>,
     pub(crate) facts: Facts,
@@ -100,10 +110,12 @@ impl Evidence {
     pub(crate) fn new(operations: Vec<Operation>, audits: Vec<NodeAudit>, facts: Facts) -> Self {
         let applied = AppliedLog::merge(&audits);
         let grants = all_grants(&operations, &applied);
+        let timeline = Timeline::of(&operations, &applied);
         Self {
             operations,
             audits,
             applied,
+            timeline,
             grants,
             facts,
         }
@@ -160,6 +172,7 @@ fn all_grants(operations: &[Operation], applied: &AppliedLog) -> Vec<Grant> {
                 holder,
                 request_id,
                 ttl,
+                ..
             },
         ) = (op.granted()?, &op.call)
         else {

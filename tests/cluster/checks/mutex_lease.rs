@@ -192,6 +192,7 @@ mod tests {
             token: 70,
             index: 70,
             start_unknown: true,
+            after_wait: false,
         };
         let story = Story::default()
             .acquire("r", "a", 0, 900, Outcome::Granted(replayed))

@@ -11,6 +11,8 @@ use crate::history::{Call, Granted, Moment, Operation, Outcome, audit::NodeAudit
 pub(crate) struct Story {
     operations: Vec<Operation>,
     lines: Vec<String>,
+    /// Terms begun after the first.
+    later_terms: u64,
     pub(crate) facts: Facts,
 }
 
@@ -36,6 +38,7 @@ impl Story {
             sent: ms(at),
             returned,
             outcome,
+            applied: None,
         };
         self.operations.push(operation);
         self
@@ -57,6 +60,7 @@ impl Story {
                 holder: holder.into(),
                 request_id,
                 ttl: ms(1_000),
+                wait: ms(0),
             },
             at,
             back,
@@ -77,6 +81,25 @@ impl Story {
             token,
             index: token,
             start_unknown: false,
+            after_wait: false,
+        };
+        self.acquire(resource, holder, at, back, Outcome::Granted(granted))
+    }
+
+    /// An acquire that waited in line and was granted then.
+    pub(crate) fn grant_after_wait(
+        self,
+        resource: &str,
+        holder: &str,
+        at: u64,
+        back: u64,
+        token: u64,
+    ) -> Self {
+        let granted = Granted {
+            token,
+            index: token,
+            start_unknown: true,
+            after_wait: true,
         };
         self.acquire(resource, holder, at, back, Outcome::Granted(granted))
     }
@@ -115,17 +138,43 @@ impl Story {
 
     /// A line of the audit logs of all three nodes; its index is its position.
     pub(crate) fn logged(mut self, rest: &str) -> Self {
-        let index = self.lines.len() + 1;
+        let (index, term) = (self.next_index(), self.later_terms + 1);
         self.lines.push(format!(
-            r#"{{"kind":"entry","term":1,"index":{index},"hash":"h{index}"{rest}}}"#
+            r#"{{"kind":"entry","term":{term},"index":{index},"hash":"h{index}"{rest}}}"#
         ));
         self
+    }
+
+    /// The index of the line that is logged next.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.lines.len() as u64 + 1
+    }
+
+    /// Another leader makes the entries from here on.
+    pub(crate) fn new_term(mut self) -> Self {
+        self.later_terms += 1;
+        self
+    }
+
+    /// The entry of a grant to a waiter that asked at `at`, with the lease that it starts with.
+    pub(crate) fn logged_waited_grant(
+        self,
+        resource: &str,
+        holder: &str,
+        at: u64,
+        token: u64,
+        lease_ms: u64,
+    ) -> Self {
+        let event = format!(
+            r#","events":[{{"event":"granted","resource":"{resource}","holder":"{holder}","token":"{token}","request_id":"{holder}@{at}","ttl_ms":1000,"lease_ms":{lease_ms},"after_wait":true}}]"#
+        );
+        self.logged(&event)
     }
 
     /// The entry of a grant, asked for at `at`.
     pub(crate) fn logged_grant(self, resource: &str, holder: &str, at: u64, token: u64) -> Self {
         let event = format!(
-            r#","events":[{{"event":"granted","resource":"{resource}","holder":"{holder}","token":"{token}","request_id":"{holder}@{at}"}}]"#
+            r#","events":[{{"event":"granted","resource":"{resource}","holder":"{holder}","token":"{token}","request_id":"{holder}@{at}","ttl_ms":1000,"lease_ms":1000}}]"#
         );
         self.logged(&event)
     }
@@ -133,7 +182,7 @@ impl Story {
     /// The entry of a renewal of one grant that took effect.
     pub(crate) fn logged_renewal(self, token: u64) -> Self {
         self.logged(&format!(
-            r#","events":[{{"event":"renewed","token":"{token}"}}]"#
+            r#","events":[{{"event":"renewed","token":"{token}","ttl_ms":1000}}]"#
         ))
     }
 

@@ -3,18 +3,31 @@
 //! Each index counts once, whichever node wrote it and however often. That all copies of an index
 //! are the same is not taken for granted: the HASH check compares them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
-use super::audit::{Kind, Line, NodeAudit};
+use super::audit::{Event, Kind, Line, NodeAudit};
 
 /// A grant as it stands in the applied log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LoggedGrant {
     pub(crate) token: u64,
     pub(crate) index: u64,
     pub(crate) resource: String,
     pub(crate) holder: String,
     pub(crate) request_id: String,
+    /// What it starts with; after waiting it is less than the TTL.
+    pub(crate) lease: Duration,
+    pub(crate) after_wait: bool,
+}
+
+/// A renewal that took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoggedRenewal {
+    pub(crate) index: u64,
+    pub(crate) ttl: Duration,
 }
 
 /// A lease that ran out, with what was applied to it before.
@@ -28,17 +41,32 @@ pub(crate) struct LoggedExpiry {
     pub(crate) renewals_applied: u64,
 }
 
+/// How a grant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Released,
+    Revoked,
+    Expired,
+    Superseded,
+}
+
 /// What the log did, entry by entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AppliedLog {
     pub(crate) grants: Vec<LoggedGrant>,
     pub(crate) expiries: Vec<LoggedExpiry>,
-    /// By token: how many renewals took effect.
-    pub(crate) renewals: HashMap<u64, u64>,
+    /// By token: the renewals that took effect, in their order.
+    pub(crate) renewals: HashMap<u64, Vec<LoggedRenewal>>,
+    /// By token: how the grant ended, and in which entry.
+    pub(crate) ends: HashMap<u64, (How, u64)>,
     /// By token: how many releases took effect.
     pub(crate) releases: HashMap<u64, u64>,
     /// How many grants ended because their holder was granted the resource again.
     pub(crate) superseded: u64,
+    /// Every event of every entry, in order, with the entry's index.
+    pub(crate) events: Vec<(u64, Event)>,
+    /// The first index of each term in which something was applied.
+    pub(crate) terms: BTreeMap<u64, u64>,
     pub(crate) entries: usize,
     /// Indexes that no node wrote down (all of them skipped it with a snapshot): what happened there
     /// cannot be judged, and the verdicts must say so.
@@ -59,33 +87,60 @@ impl AppliedLog {
             log.holes.extend(log.last_index + 1..index);
             log.last_index = index;
             log.entries += 1;
-            log.take_events(line);
+            log.terms.entry(line.term).or_insert(index);
+            for event in &line.events {
+                log.take(line, event);
+                log.events.push((index, event.clone()));
+            }
         }
         log
     }
 
-    fn take_events(&mut self, line: &Line) {
-        for event in &line.events {
-            let token = event.token();
-            match event.event.as_str() {
-                "granted" => self.grants.push(LoggedGrant {
-                    token,
-                    index: line.index,
-                    resource: event.resource.clone(),
-                    holder: event.holder.clone(),
-                    request_id: event.request_id.clone(),
-                }),
-                "renewed" => *self.renewals.entry(token).or_default() += 1,
-                "superseded" => self.superseded += 1,
-                "released" => *self.releases.entry(token).or_default() += 1,
-                "expired" => self.expiries.push(LoggedExpiry {
-                    token,
-                    index: line.index,
-                    renewals_seen: line.command.renewals_of(token),
-                    renewals_applied: self.renewals.get(&token).copied().unwrap_or(0),
-                }),
-                _ => {}
+    /// The term whose leader made an entry.
+    pub(crate) fn term_at(&self, index: u64) -> u64 {
+        let of_or_before = self.terms.iter().rev().find(|(_, first)| **first <= index);
+        of_or_before.map_or(0, |(term, _)| *term)
+    }
+
+    fn take(&mut self, line: &Line, event: &Event) {
+        let (token, index) = (event.token(), line.index);
+        match event.event.as_str() {
+            "granted" => self.grants.push(LoggedGrant {
+                token,
+                index,
+                resource: event.resource.clone(),
+                holder: event.holder.clone(),
+                request_id: event.request_id.clone(),
+                lease: Duration::from_millis(event.lease_ms),
+                after_wait: event.after_wait,
+            }),
+            "renewed" => {
+                let ttl = Duration::from_millis(event.ttl_ms);
+                let renewals = self.renewals.entry(token).or_default();
+                renewals.push(LoggedRenewal { index, ttl });
             }
+            "superseded" => {
+                self.superseded += 1;
+                self.ends.insert(token, (How::Superseded, index));
+            }
+            "released" => {
+                *self.releases.entry(token).or_default() += 1;
+                self.ends.insert(token, (How::Released, index));
+            }
+            "revoked" => {
+                self.ends.insert(token, (How::Revoked, index));
+            }
+            "expired" => {
+                let applied = self.renewals.get(&token).map_or(0, Vec::len);
+                self.expiries.push(LoggedExpiry {
+                    token,
+                    index,
+                    renewals_seen: line.command.renewals_of(token),
+                    renewals_applied: applied as u64,
+                });
+                self.ends.insert(token, (How::Expired, index));
+            }
+            _ => {}
         }
     }
 }
@@ -103,5 +158,6 @@ fn an_index_counts_once_and_a_hole_is_seen() {
     let second = NodeAudit::parse(2, &[entry(1, granted), entry(4, "")].join("\n"));
     let log = AppliedLog::merge(&[first, second]);
     assert_eq!(log.grants.len(), 1);
-    assert_eq!((log.holes, log.last_index, log.entries), (vec![2, 3], 4, 2));
+    assert_eq!((log.holes.len(), log.last_index, log.entries), (2, 4, 2));
+    assert_eq!((log.term_at(1), log.term_at(9)), (1, 1));
 }

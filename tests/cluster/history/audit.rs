@@ -58,7 +58,7 @@ struct DueLease {
     renewals: u64,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Event {
     pub(crate) event: String,
@@ -66,6 +66,15 @@ pub(crate) struct Event {
     pub(crate) holder: String,
     pub(crate) token: String,
     pub(crate) request_id: String,
+    pub(crate) ttl_ms: u64,
+    /// Of a grant: what it starts with.
+    pub(crate) lease_ms: u64,
+    /// Of a grant: it came from the queue.
+    pub(crate) after_wait: bool,
+    /// Of a new place in a queue: where, counted from 1.
+    pub(crate) position: u32,
+    /// Of a place that ended without a grant.
+    pub(crate) how: String,
 }
 
 impl NodeAudit {

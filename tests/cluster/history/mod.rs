@@ -24,6 +24,8 @@ pub(crate) enum Call {
         holder: String,
         request_id: String,
         ttl: Duration,
+        /// How long it would stand in line; zero if not at all.
+        wait: Duration,
     },
     /// Every send of a renewal is an operation of its own, because each is applied on its own.
     Renew {
@@ -35,6 +37,10 @@ pub(crate) enum Call {
     },
     Revoke {
         token: u64,
+    },
+    /// Leaves the queue; about the place of that request id.
+    Withdraw {
+        request_id: String,
     },
     Inspect,
 }
@@ -48,6 +54,10 @@ pub(crate) enum Outcome {
     Revoked,
     /// Who was said to have the resource: the token of the grant, or `None` if nobody.
     Inspected(Option<u64>),
+    /// The resource was with somebody else, by the token of the grant. As definite as a refusal.
+    Held(u64),
+    /// Its place in the queue ended without a grant, and how. As definite as a refusal.
+    Left(String),
     /// The rules said no. Definite: it had no effect and will have none.
     Refused(String),
     /// An error that promises that there was no effect and will be none.
@@ -65,6 +75,8 @@ pub(crate) struct Granted {
     /// Replayed from the memory of request ids, or granted after waiting: the caller knows no start
     /// of the lease, and claims a deadline only once a renewal has returned.
     pub(crate) start_unknown: bool,
+    /// It came from the queue: it starts with a lease of at most two seconds.
+    pub(crate) after_wait: bool,
 }
 
 /// One call, with its times and how it ended.
@@ -77,6 +89,8 @@ pub(crate) struct Operation {
     /// `None` while the call is under way, and for ever if the harness gave it up.
     pub(crate) returned: Option<Moment>,
     pub(crate) outcome: Outcome,
+    /// What the answer said to have been applied: everything up to this index, before it returned.
+    pub(crate) applied: Option<u64>,
 }
 
 impl Operation {
@@ -98,6 +112,9 @@ impl Operation {
 
     /// Whether the caller was told that the call had no effect and will have none.
     pub(crate) fn definitely_without_effect(&self) -> bool {
-        matches!(self.outcome, Outcome::Refused(_) | Outcome::Failed(_))
+        matches!(
+            self.outcome,
+            Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Held(_) | Outcome::Left(_)
+        )
     }
 }

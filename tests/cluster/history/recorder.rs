@@ -47,6 +47,7 @@ impl Recorder {
             sent,
             returned: None,
             outcome,
+            applied: None,
         });
         Pending {
             recorder: self.clone(),
@@ -66,6 +67,13 @@ impl Recorder {
 }
 
 impl Pending {
+    /// Writes down which index an answer said to be applied.
+    pub(crate) fn saw(&self, applied: u64) {
+        let mut operations = self.recorder.operations.lock().unwrap();
+        let seen = &mut operations[self.position].applied;
+        *seen = (*seen).max(Some(applied));
+    }
+
     /// Writes down the answer, with the time at which it was there.
     pub(crate) fn end(self, outcome: Outcome) {
         let returned = self.recorder.now();
