@@ -131,7 +131,7 @@ mod tests {
     fn fires_on_a_refused_release_that_was_applied() {
         let story = Story::default()
             .release("r", 1, 0, 10, refused())
-            .logged_release(1);
+            .logged_release("r", 1);
         assert!(matches!(check(&story.evidence()), Verdict::Broken(_)));
     }
 
@@ -145,7 +145,7 @@ mod tests {
             .renew("r", 2, 20, 0, unknown())
             .logged_renewal(2)
             .release("r", 2, 30, 0, unknown())
-            .logged_release(2);
+            .logged_release("r", 2);
         assert_eq!(check(&story.evidence()), Verdict::Holds(1));
     }
 }

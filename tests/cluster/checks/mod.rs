@@ -5,6 +5,7 @@
 //! happened) is *unknown*, and an unknown verdict fails a run like a broken one: a run that proves
 //! nothing must not be green.
 
+mod fifo;
 mod hash;
 mod honest;
 mod lin;
@@ -29,7 +30,7 @@ use crate::history::{Call, Moment, Operation, applied::AppliedLog, audit::NodeAu
 pub(crate) type Check = fn(&Evidence) -> Verdict;
 
 /// Every check by the name that it prints.
-pub(crate) const CHECKS: [(&str, Check); 11] = [
+pub(crate) const CHECKS: [(&str, Check); 12] = [
     ("TOKEN-RT", token_rt::check),
     ("TOKEN-UNIQ", token_uniq::check),
     ("LIN", lin::check),
@@ -37,6 +38,7 @@ pub(crate) const CHECKS: [(&str, Check); 11] = [
     ("NO-EARLY", no_early::check),
     ("NO-LATE", no_late::check),
     ("NO-LOST-GRANT", no_lost_grant::check),
+    ("FIFO", fifo::check),
     ("HONEST", honest::check),
     ("HASH", hash::check),
     ("RECOVERY", recovery::check),

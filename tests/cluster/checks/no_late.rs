@@ -116,7 +116,7 @@ mod tests {
                     at + 12,
                     Outcome::Released,
                 )
-                .logged_release(index);
+                .logged_release(&format!("s{at}"), index);
         }
         story
     }

@@ -187,9 +187,23 @@ impl Story {
     }
 
     /// The entry of a release that took effect.
-    pub(crate) fn logged_release(self, token: u64) -> Self {
+    pub(crate) fn logged_release(self, resource: &str, token: u64) -> Self {
         self.logged(&format!(
-            r#","events":[{{"event":"released","token":"{token}"}}]"#
+            r#","events":[{{"event":"released","resource":"{resource}","token":"{token}"}}]"#
+        ))
+    }
+
+    /// The entry in which a waiter that asked at `at` takes its place in the queue.
+    pub(crate) fn logged_place(self, resource: &str, holder: &str, at: u64, position: u32) -> Self {
+        self.logged(&format!(
+            r#","events":[{{"event":"queued","resource":"{resource}","holder":"{holder}","request_id":"{holder}@{at}","position":{position}}}]"#
+        ))
+    }
+
+    /// The entry in which a waiter that asked at `at` leaves the queue.
+    pub(crate) fn logged_left(self, resource: &str, holder: &str, at: u64, how: &str) -> Self {
+        self.logged(&format!(
+            r#","events":[{{"event":"left","resource":"{resource}","holder":"{holder}","request_id":"{holder}@{at}","how":"{how}"}}]"#
         ))
     }
 

@@ -131,7 +131,7 @@ mod tests {
     fn passes_what_leases_releases_and_lost_calls_explain() {
         let story = Story::default()
             .logged_grant("r", "a", 0, 1)
-            .logged_release(1)
+            .logged_release("r", 1)
             .logged_grant("r", "b", 40, 3)
             .logged_expiry(3, 0)
             .logged_grant("r", "c", 900, 5)
