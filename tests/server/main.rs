@@ -5,6 +5,8 @@
     reason = "a test reads clocks to bound its waiting, and a panic is its failure"
 )]
 
+#[path = "../raft/cut.rs"]
+mod cut;
 mod expiry;
 mod forwarding;
 mod grants;
@@ -16,3 +18,4 @@ mod probes;
 mod refusals;
 mod serve;
 mod stopping;
+mod watch;

@@ -55,7 +55,8 @@ impl History {
         self.beat(|pulse| pulse.applied = applied);
     }
 
-    fn touch(&self, touch: Touch) {
+    /// Takes over whether this node is in touch with its cluster.
+    pub fn touch(&self, touch: Touch) {
         self.beat(|pulse| {
             pulse.ending = match (pulse.ending, touch) {
                 (Some(Ending::Stopping), _) => Some(Ending::Stopping),

@@ -60,6 +60,8 @@ impl Api {
         let asked = asked::watch(&request).map_err(|failure| self.failed(failure))?;
         let seat = self.history.seat();
         let seat = seat.map_err(|full| self.failed(too_many(full)))?;
+        // The pulse looks a few times a second; a node that has just found its leader need not wait.
+        self.history.touch(self.raft.touch_closely(began));
         if let Some(ending) = self.history.pulse().borrow().ending {
             return Err(self.failed(ended(ending)));
         }
