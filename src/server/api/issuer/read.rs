@@ -72,10 +72,15 @@ impl Method for List {
     async fn lead(api: &Api, asked: &ListAsked, deadline: Instant) -> Result<Self::Response, Halt> {
         api.read_barrier(deadline).await?;
         let now = clock::now();
-        let look = |replica: &Replica| page(replica, asked, now);
-        let (grants, next_page_token) = api.raft.state().read(look).unwrap_or_default();
+        // Index and grants belong together: whoever watches from this index on must miss nothing.
+        let look = |replica: &Replica| {
+            let applied = replica.machine().applied().index;
+            (applied, page(replica, asked, now))
+        };
+        let (applied, page) = api.raft.state().read(look).unwrap_or_default();
+        let (grants, next_page_token) = page;
         Ok(v1::ListResponse {
-            header: Some(api.header_of_now()),
+            header: Some(api.header(applied)),
             grants,
             next_page_token,
         })
