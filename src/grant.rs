@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::id::{ClusterId, ClusterIdError};
-use crate::limits::{REQUEST_ID_BYTES_MAX, TTL_MS_DEFAULT, TTL_MS_MAX, TTL_MS_MIN};
+use crate::limits::{
+    REQUEST_ID_BYTES_MAX, TTL_MS_DEFAULT, TTL_MS_MAX, TTL_MS_MIN, UNCLAIMED_LEASE_MS,
+};
 use crate::resource::{Holder, ResourceName};
 use crate::token::Token;
 
@@ -35,6 +37,22 @@ impl Ttl {
     #[must_use]
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.as_ms())
+    }
+}
+
+impl Ttl {
+    /// The lease that a grant with this TTL starts with when it is handed to a waiter: 2 s, or the
+    /// TTL if that is shorter. The first renewal claims it and makes it the TTL.
+    #[must_use]
+    pub const fn unclaimed(self) -> Self {
+        if self.as_ms() <= UNCLAIMED_LEASE_MS {
+            return self;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "less than a TTL, asserted in limits"
+        )]
+        Self(UNCLAIMED_LEASE_MS as u32)
     }
 }
 
@@ -147,6 +165,8 @@ pub struct Grant {
     pub token: Token,
     /// How long the lease lives without a renewal.
     pub ttl: Ttl,
+    /// Whether it was handed to a waiter: its first renewal claims it.
+    pub after_wait: bool,
     /// How often it was renewed.
     pub renewals: u64,
     /// When it was granted, milliseconds since 1970 by the wall clock of the leader of that moment.
@@ -154,6 +174,19 @@ pub struct Grant {
     pub granted_at_ms: u64,
     /// When it would end without another renewal, by the same kind of clock. For people.
     pub expires_at_ms: u64,
+}
+
+impl Grant {
+    /// How long its lease lasts from its last start: the TTL, or less if it was handed to a waiter
+    /// that has not claimed it yet.
+    #[must_use]
+    pub const fn lease(&self) -> Ttl {
+        if self.after_wait && self.renewals == 0 {
+            self.ttl.unclaimed()
+        } else {
+            self.ttl
+        }
+    }
 }
 
 /// How a grant ended.
@@ -183,6 +216,38 @@ impl EndedHow {
 }
 
 impl fmt::Display for EndedHow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How a place in a queue ended without a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LeftHow {
+    /// Its caller gave up and said so.
+    Withdrawn,
+    /// Its wait ran out.
+    WaitedOut,
+    /// The same holder asked anew, and the new request took the place over.
+    Superseded,
+    /// Nobody vouched for its caller any more.
+    Detached,
+}
+
+impl LeftHow {
+    /// The word for logs, metrics and command lines.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Withdrawn => "withdrawn",
+            Self::WaitedOut => "waited_out",
+            Self::Superseded => "superseded",
+            Self::Detached => "detached",
+        }
+    }
+}
+
+impl fmt::Display for LeftHow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }

@@ -50,6 +50,27 @@ pub const REQUEST_IDS_SETTLED_MAX: u32 = 1 << 17;
 /// seconds. Beyond it an acquire is refused, so that state cannot grow without bound.
 pub const LIVE_GRANTS_MAX: usize = 1_000_000;
 
+/// The most grants that one holder may have, the places it waits at included: one tenth of all, so
+/// that a holder in a loop leaves room for the others. A place counts because it may become a grant
+/// at any moment, and a hand-over must not fail.
+pub const GRANTS_PER_HOLDER_MAX: u32 = 100_000;
+
+/// The most waiters in a cluster: about 25 MiB of state. Each is a caller that a node vouches for
+/// twice a second, so a waiter costs more than a lease does.
+pub const WAITERS_MAX: u32 = 65_536;
+
+/// The most waiters for one resource. At the fastest hand-over that was measured the last of them
+/// still waits for seconds, and usually for hours: whoever queues deeper wants another design.
+pub const WAITERS_PER_RESOURCE_MAX: u32 = 8_192;
+
+/// The longest wait for a resource, one day; zero does not wait.
+pub const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// The lease of a grant that came after waiting, until its first renewal claims it: the TTL if that is
+/// shorter. A hand-over to somebody who is gone costs this much, and a client that is there renews at
+/// once, so it has the time of several failed attempts.
+pub const UNCLAIMED_LEASE_MS: u64 = 2_000;
+
 /// The longest encoded command, in bytes. The log packs entries into records of 4 KiB, so a command
 /// must fit into one; it is checked before the command is proposed.
 pub const COMMAND_BYTES_MAX: usize = 4_000;
@@ -78,6 +99,15 @@ pub const WAITING_CALLS_MAX: usize = 131_072;
 
 /// What a node says about one of them: the key of a request id and an attempt.
 pub const ATTACHED_BYTES: usize = 16 + 4;
+
+/// The most places that one entry may end.
+pub const WITHDRAWALS_PER_COMMAND_MAX: usize = 180;
+
+/// One place to end, encoded: 128 bits that name it and a varint of 32.
+pub const WITHDRAWAL_BYTES_MAX: usize = 16 + 5;
+
+/// The same with the shortest attempt.
+pub const WITHDRAWAL_BYTES_MIN: usize = 16 + 1;
 
 /// The most grants on one page of a listing: about 1 MiB of the longest names.
 pub const LIST_PAGE_MAX: usize = 1_000;
@@ -112,6 +142,15 @@ const _: () = {
         RENEWALS_PER_COMMAND_MAX * RENEWAL_BYTES_MIN + COMMAND_HEAD_BYTES_MAX <= COMMAND_BYTES_MAX
     );
     assert!(EXPIRIES_PER_COMMAND_MAX * EXPIRY_BYTES + COMMAND_HEAD_BYTES_MAX <= COMMAND_BYTES_MAX);
+    assert!(
+        WITHDRAWALS_PER_COMMAND_MAX * WITHDRAWAL_BYTES_MAX + COMMAND_HEAD_BYTES_MAX
+            <= COMMAND_BYTES_MAX
+    );
+    assert!(WAITERS_PER_RESOURCE_MAX <= WAITERS_MAX);
+    assert!((GRANTS_PER_HOLDER_MAX as usize) < LIVE_GRANTS_MAX);
+    // A wait is kept as 32 bits in the state.
+    assert!(WAIT_MS_MAX < 1 << 32);
+    assert!(TTL_MS_MIN <= UNCLAIMED_LEASE_MS && UNCLAIMED_LEASE_MS <= TTL_MS_MAX);
     // The longest acquire and the longest revoke fit into a command.
     assert!(
         (RESOURCE_NAME_CHARS_MAX + HOLDER_CHARS_MAX) * CHAR_BYTES_MAX + COMMAND_HEAD_BYTES_MAX

@@ -1,6 +1,6 @@
 //! Commands: everything that a log entry may ask of the core.
 
-use crate::grant::{AskedAt, RequestId, Ttl};
+use crate::grant::{AskedAt, LeftHow, RequestId, Ttl};
 use crate::resource::{Holder, Reason, ResourceName};
 use crate::token::TokenValue;
 
@@ -11,9 +11,8 @@ use crate::token::TokenValue;
 /// leader's wall clock, milliseconds since 1970; it is shown to people and decides nothing, with one
 /// exception that is a refusal: see [`RaiseFloor`].
 ///
-/// `Withdraw`, `Promote` and `Admit` belong to the waiting queue and to the cluster's own guard
-/// register; their numbers are taken in [`codec`](super::codec), so that they can come without a new
-/// format.
+/// `Admit` belongs to the cluster's own guard register; its number is taken in
+/// [`codec`](super::codec), so that it can come without a new format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Asks for a resource. Answers with [`AcquireOutcome`](super::AcquireOutcome).
@@ -28,6 +27,13 @@ pub enum Command {
     Revoke(Revoke),
     /// Lifts all later tokens. Answers with [`RaiseFloorOutcome`](super::RaiseFloorOutcome).
     RaiseFloor(RaiseFloor),
+    /// Ends places in queues, never a grant. Proposed for a caller that gave up, or by the leader for
+    /// those who are gone or whose wait ran out. Answers with one
+    /// [`WithdrawOutcome`](super::WithdrawOutcome) for each place.
+    Withdraw(Withdraw),
+    /// Grants a free resource to the head of its queue. Proposed by the leader alone, where an entry
+    /// ended several grants. Answers with [`PromoteOutcome`](super::PromoteOutcome).
+    Promote(Promote),
 }
 
 impl Command {
@@ -41,6 +47,8 @@ impl Command {
             Self::Expire(_) => "expire",
             Self::Revoke(_) => "revoke",
             Self::RaiseFloor(_) => "raise_floor",
+            Self::Withdraw(_) => "withdraw",
+            Self::Promote(_) => "promote",
         }
     }
 }
@@ -61,8 +69,8 @@ pub struct Acquire {
     /// What the asker had seen before the first send. Without it a request id is known only for as
     /// long as the memory of ids reaches back.
     pub asked_at: Option<AskedAt>,
-    /// How long to wait for the resource, in milliseconds. Zero until waiting exists: the API
-    /// refuses anything else, and the core looks at it only to tell whether a retry is the same.
+    /// How long to wait for the resource, in milliseconds; zero does not wait. The API checks it
+    /// against [`WAIT_MS_MAX`](crate::limits::WAIT_MS_MAX). A retry sends the same.
     pub wait_ms: u32,
     /// The leader's wall clock, for people.
     pub stamped_at_ms: u64,
@@ -135,6 +143,39 @@ pub struct RaiseFloor {
     /// The leader's wall clock in *microseconds* since 1970. A number beyond it is refused, because
     /// a later restore lifts tokens to the microsecond clock and must still top this.
     pub stamped_at_us: u64,
+}
+
+/// Places in queues end. Each is looked at on its own, and a grant is never touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Withdraw {
+    /// Which places, 1 to
+    /// [`WITHDRAWALS_PER_COMMAND_MAX`](crate::limits::WITHDRAWALS_PER_COMMAND_MAX), in the order in
+    /// which the answers come.
+    pub places: Vec<Leaving>,
+    /// Why. `Withdrawn` and `Detached` act only if no later send has come, and `Withdrawn` also marks
+    /// an id that is not known yet. `WaitedOut` acts whatever was sent. `Superseded` acts on nothing:
+    /// only a newer request of the holder does that.
+    pub how: LeftHow,
+    /// The leader's wall clock, for people.
+    pub stamped_at_ms: u64,
+}
+
+/// One place in a [`Withdraw`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaving {
+    /// Whose place: the request id, with resource and holder.
+    pub request: RequestKey,
+    /// The last send that this is about. A place that a later one keeps alive stays.
+    pub attempt: u32,
+}
+
+/// The leader grants a free resource to the head of its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promote {
+    /// Which resource.
+    pub resource: ResourceName,
+    /// The leader's wall clock, for people.
+    pub stamped_at_ms: u64,
 }
 
 /// A request id with its resource and its holder, as 128 bits of a BLAKE3 hash.

@@ -1,11 +1,12 @@
 //! Events: what an entry changed, in order; for the lease clock, for watches and for the audit log.
 
-use crate::grant::{EndedHow, Ttl};
+use crate::grant::{EndedHow, LeftHow, Ttl};
 use crate::issuer::RequestKey;
 use crate::resource::{Holder, Reason, ResourceName};
 use crate::token::Token;
 
-/// One change of the state. An entry that refuses or replays has none.
+/// One change of the state. Ends and places come first in an entry, and at most one grant, last. An
+/// entry that only refuses or replays has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A resource was given to a holder. At most one in an entry, and always the last one there.
@@ -16,10 +17,14 @@ pub enum Event {
         holder: Holder,
         /// The new token.
         token: Token,
-        /// The lease it starts with.
+        /// The TTL that its renewals make it live for.
         ttl: Ttl,
+        /// The lease it starts with: the TTL, or at most 2 s after waiting.
+        lease: Ttl,
         /// Which request got it.
         request: RequestKey,
+        /// Whether it came from the queue, in an entry later than the request's own.
+        after_wait: bool,
     },
     /// A lease starts anew, with its full TTL.
     Renewed {
@@ -47,6 +52,35 @@ pub enum Event {
         /// Why an operator revoked it, if one said so.
         reason: Option<Reason>,
     },
+    /// A request waits from here on, at the end of the queue or at the place that an older request of
+    /// the same holder had. A later send under the same id has no event.
+    Queued {
+        /// What it waits for.
+        resource: ResourceName,
+        /// Who waits.
+        holder: Holder,
+        /// Which request.
+        request: RequestKey,
+        /// Which send of it was the first to be applied.
+        attempt: u32,
+        /// Where it stands, counted from 1; before the grant that the same entry may make.
+        position: u32,
+        /// The TTL that it asks for.
+        ttl: Ttl,
+        /// How long it waits at most, in milliseconds.
+        wait_ms: u32,
+    },
+    /// A request's place in the queue ended without a grant.
+    Left {
+        /// What it waited for.
+        resource: ResourceName,
+        /// Who waited.
+        holder: Holder,
+        /// Which request.
+        request: RequestKey,
+        /// How the place ended.
+        how: LeftHow,
+    },
     /// All later tokens are lifted.
     FloorRaised {
         /// The new floor.
@@ -55,13 +89,16 @@ pub enum Event {
 }
 
 impl Event {
-    /// The word for logs, metrics and the audit log; an end is named by how it came about.
+    /// The word for logs, metrics and the audit log; the end of a grant is named
+    /// by how it came about.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Granted { .. } => "granted",
             Self::Renewed { .. } => "renewed",
             Self::Ended { how, .. } => how.as_str(),
+            Self::Queued { .. } => "queued",
+            Self::Left { .. } => "left",
             Self::FloorRaised { .. } => "floor_raised",
         }
     }
@@ -72,7 +109,9 @@ impl Event {
         match self {
             Self::Granted { resource, .. }
             | Self::Renewed { resource, .. }
-            | Self::Ended { resource, .. } => Some(resource),
+            | Self::Ended { resource, .. }
+            | Self::Queued { resource, .. }
+            | Self::Left { resource, .. } => Some(resource),
             Self::FloorRaised { .. } => None,
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct Asked {
 ///
 /// Grants rest in boxes, because a B-tree that is filled in rising order leaves almost half of its
 /// space empty; the text of a name is shared by both maps.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Grants {
     by_token: BTreeMap<TokenValue, Box<Live>>,
     by_resource: BTreeMap<ResourceName, TokenValue>,

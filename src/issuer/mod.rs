@@ -12,17 +12,23 @@
 //! Time is kept beside the state, not in it: the [`LeaseClock`] of each node holds its own deadlines,
 //! and an `Expire` names the number of renewals that its deadline was computed for.
 //!
-//! What is left out, for now: waiting for a resource (`wait`, `Withdraw`, `Promote`) and the cluster's
-//! own guard register (`Admit`); their places in the codec are taken. A limit for each holder.
+//! Waiting is state too. A queue is served first come first served, and the entry that ends a grant
+//! gives the resource to the head in the same step. One entry issues at most one token: an entry that
+//! ends several grants only ends them, and the leader proposes `Promote` for each queue that is left.
+//!
+//! What is left out, for now: the cluster's own guard register (`Admit`); its place in the codec is
+//! taken.
 
 pub mod codec;
 mod command;
 mod event;
 mod grants;
+mod holders;
 mod lease_clock;
 mod log_id;
 mod machine;
 mod outcome;
+mod queues;
 mod replica;
 mod requests;
 
@@ -31,13 +37,16 @@ pub use codec::{
     encode_outcome,
 };
 pub use command::{
-    Acquire, Command, DueLease, Expire, RaiseFloor, Release, Renew, Renewal, RequestKey, Revoke,
+    Acquire, Command, DueLease, Expire, Leaving, Promote, RaiseFloor, Release, Renew, Renewal,
+    RequestKey, Revoke, Withdraw,
 };
 pub use event::Event;
 pub use lease_clock::LeaseClock;
 pub use log_id::{Broken, LogId};
-pub use machine::{Applied, Bounds, InstanceId, Machine, NodeId, Page, StateDigest};
+pub use machine::{Applied, Bounds, InstanceId, Machine, NodeId, Page, Standing, StateDigest};
 pub use outcome::{
-    AcquireOutcome, HeldBy, Outcome, RaiseFloorOutcome, ReleaseOutcome, RenewOutcome, RevokeOutcome,
+    AcquireOutcome, HeldBy, Outcome, PromoteOutcome, RaiseFloorOutcome, ReleaseOutcome,
+    RenewOutcome, RevokeOutcome, WithdrawOutcome,
 };
+pub use queues::Waiter;
 pub use replica::{Holding, Replica};

@@ -1,6 +1,7 @@
 //! Outcomes: what the core says to a command. A refusal is an outcome, not an error.
 
-use crate::grant::{EndedHow, Ttl};
+use crate::grant::{EndedHow, LeftHow, Ttl};
+use crate::issuer::RequestKey;
 use crate::resource::Holder;
 use crate::token::Token;
 
@@ -23,6 +24,10 @@ pub enum Outcome {
     Revoke(RevokeOutcome),
     /// To [`RaiseFloor`](super::RaiseFloor).
     RaiseFloor(RaiseFloorOutcome),
+    /// To [`Withdraw`](super::Withdraw): one for each place, in their order.
+    Withdraw(Vec<WithdrawOutcome>),
+    /// To [`Promote`](super::Promote).
+    Promote(PromoteOutcome),
 }
 
 impl Outcome {
@@ -42,6 +47,9 @@ impl Outcome {
             Self::Revoke(RevokeOutcome::Unknown) => "unknown",
             Self::RaiseFloor(RaiseFloorOutcome::Raised { .. }) => "raised",
             Self::RaiseFloor(RaiseFloorOutcome::BeyondClock { .. }) => "beyond_clock",
+            Self::Withdraw(_) => "withdraw",
+            Self::Promote(PromoteOutcome::Granted { .. }) => "granted",
+            Self::Promote(PromoteOutcome::Nothing) => "nothing",
         }
     }
 }
@@ -53,17 +61,39 @@ pub enum AcquireOutcome {
     Granted {
         /// The token of the grant.
         token: Token,
-        /// The lease that the grant has now: its granted TTL, or the one that its last renewal named.
+        /// The lease that the grant has now: its granted TTL, or the one that its last renewal named;
+        /// at most 2 s if it came after waiting and nobody has claimed it yet.
         lease: Ttl,
         /// The request id was known, and this is the grant that it got earlier. Its lease has been
         /// running since then, so the asker claims nothing until a renewal of its own returns.
         replayed: bool,
+        /// The grant came from the queue, in an entry later than the request's own. Always replayed
+        /// here, and a renewal claims it.
+        after_wait: bool,
+    },
+    /// Somebody else has it, and the request waits. Its grant, or the end of its place, comes as an
+    /// [`Event`](super::Event).
+    Queued {
+        /// Where it stands: 1 is granted next.
+        position: u32,
+        /// How many wait for the resource, this one included.
+        queue: u32,
+        /// The request id was known, and waits already.
+        replayed: bool,
+    },
+    /// The request id was known, had a place in the queue, and left it without a grant; or it was
+    /// withdrawn before it came. It is never granted later.
+    Left {
+        /// How the place ended.
+        how: LeftHow,
     },
     /// Somebody else has it. This is remembered: the same request id is never granted later, so a
     /// client that goes on trying uses a new one.
     Held {
         /// Who has it now. `None` if a replayed refusal finds the resource free by now.
         by: Option<HeldBy>,
+        /// How many wait for it.
+        queue: u32,
         /// The request id was known, and had been refused.
         replayed: bool,
     },
@@ -80,10 +110,28 @@ pub enum AcquireOutcome {
     TooOld,
     /// The request id was asked before with another TTL or another wait. Nothing happened.
     ParametersDiffer,
-    /// The cluster has as many live grants as it may have. This is remembered like `Held`.
+    /// The cluster has as many live grants as it may have, those counted that a queue is about to
+    /// get. This is remembered like `Held`.
     TooManyGrants {
         /// How many that are.
         limit: u64,
+        /// The request id was known, and had been refused.
+        replayed: bool,
+    },
+    /// As many wait as may wait. This is remembered like `Held`.
+    TooManyWaiters {
+        /// How many that are.
+        limit: u32,
+        /// Whether the limit is the one of a single resource, and not the one of the whole cluster.
+        of_resource: bool,
+        /// The request id was known, and had been refused.
+        replayed: bool,
+    },
+    /// The holder has as many grants and places in queues as it may have. This is remembered like
+    /// `Held`.
+    TooManyGrantsOfHolder {
+        /// How many that are.
+        limit: u32,
         /// The request id was known, and had been refused.
         replayed: bool,
     },
@@ -95,11 +143,15 @@ impl AcquireOutcome {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Granted { .. } => "granted",
+            Self::Queued { .. } => "queued",
+            Self::Left { .. } => "left",
             Self::Held { .. } => "held",
             Self::Ended { .. } => "ended",
             Self::TooOld => "too_old",
             Self::ParametersDiffer => "parameters_differ",
             Self::TooManyGrants { .. } => "too_many_grants",
+            Self::TooManyWaiters { .. } => "too_many_waiters",
+            Self::TooManyGrantsOfHolder { .. } => "too_many_grants_of_holder",
         }
     }
 }
@@ -190,4 +242,65 @@ pub enum RaiseFloorOutcome {
         /// The highest number that would have been accepted in this entry.
         limit: u64,
     },
+}
+
+/// The answer to one place that was to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithdrawOutcome {
+    /// The place has ended without a grant, by this entry or by an earlier one.
+    Left {
+        /// How it ended; not necessarily as this entry meant it.
+        how: LeftHow,
+    },
+    /// The request has a live grant, which a withdrawal never touches: release it.
+    Granted {
+        /// The token of the grant.
+        token: Token,
+    },
+    /// The request was granted, and its grant has ended.
+    Ended {
+        /// The token that it had.
+        token: Token,
+        /// How the grant ended.
+        how: EndedHow,
+    },
+    /// The request was refused, and never had a place.
+    Refused,
+    /// The request is not known here: not applied yet, or forgotten. Sends up to this attempt will
+    /// not act when they come; a later one will.
+    Marked,
+    /// A later send keeps the place. Nothing happened.
+    Stale,
+    /// The request is not known here, and the leader leaves no mark. Nothing happened.
+    Unknown,
+}
+
+impl WithdrawOutcome {
+    /// The word for logs, metrics and the audit log.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Left { .. } => "left",
+            Self::Granted { .. } => "granted",
+            Self::Ended { .. } => "ended",
+            Self::Refused => "refused",
+            Self::Marked => "marked",
+            Self::Stale => "stale",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The answer to a promotion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromoteOutcome {
+    /// The head of the queue has the resource.
+    Granted {
+        /// The token of the grant.
+        token: Token,
+        /// Which request got it.
+        request: RequestKey,
+    },
+    /// The resource is held, or nobody waits for it. Nothing happened.
+    Nothing,
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::grant::Grant;
 use crate::issuer::machine::{Applied, Machine};
 use crate::issuer::{
-    Broken, Command, DueLease, Event, InstanceId, LeaseClock, LogId, NodeId, SnapshotError,
+    Broken, Command, DueLease, Event, InstanceId, LeaseClock, LogId, NodeId, RequestKey,
+    SnapshotError,
 };
 use crate::resource::ResourceName;
 use crate::token::TokenValue;
@@ -32,25 +33,37 @@ pub struct Holding<'a> {
 }
 
 impl Replica {
-    /// Puts a clock beside a state, of which all leases start now at their full TTL: late, never
-    /// early. So it is after a restart, and after a snapshot.
+    /// Puts a clock beside a state, of which all leases and all waits start now at their full length:
+    /// late, never early. So it is after a restart, and after a snapshot.
     #[must_use]
     pub fn new(machine: Machine, now: Instant) -> Self {
         let mut clock = LeaseClock::new();
         for grant in machine.grants() {
-            clock.set(grant.token.value(), grant.renewals, grant.ttl, now);
+            clock.set(grant.token.value(), grant.renewals, grant.lease(), now);
+        }
+        for waiter in machine.all_waiters() {
+            clock.set_wait(waiter.request, waiter.wait_ms, now);
         }
         Self { machine, clock }
     }
 
-    /// Applies the next entry of the log, and starts the leases that it grants or renews.
+    /// Applies the next entry of the log, and starts the leases that it grants or renews and the waits
+    /// that begin with it.
     ///
     /// `Err` means that the node must stop: see [`Machine::apply`].
     pub fn apply(&mut self, at: LogId, command: &Command, now: Instant) -> Result<Applied, Broken> {
         let applied = self.machine.apply(at, command)?;
         for event in &applied.events {
             match event {
-                Event::Granted { token, ttl, .. } => self.clock.set(token.value(), 0, *ttl, now),
+                Event::Granted {
+                    token,
+                    lease,
+                    request,
+                    ..
+                } => {
+                    self.clock.set(token.value(), 0, *lease, now);
+                    self.clock.clear_wait(request);
+                }
                 Event::Renewed {
                     token,
                     ttl,
@@ -60,6 +73,10 @@ impl Replica {
                     self.clock.set(token.value(), *renewals, *ttl, now);
                 }
                 Event::Ended { token, .. } => self.clock.clear(token.value()),
+                Event::Queued {
+                    request, wait_ms, ..
+                } => self.clock.set_wait(*request, *wait_ms, now),
+                Event::Left { request, .. } => self.clock.clear_wait(request),
                 Event::FloorRaised { .. } => {}
             }
         }
@@ -108,6 +125,19 @@ impl Replica {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.clock.next_deadline()
+    }
+
+    /// The requests whose waits the leader may propose to end at `now`, as
+    /// [`WaitedOut`](crate::grant::LeftHow::WaitedOut), the longest overdue first.
+    #[must_use]
+    pub fn due_waits(&self, now: Instant, max: usize) -> Vec<RequestKey> {
+        self.clock.due_waits(now, max)
+    }
+
+    /// When the next wait runs out; in the past if one has already.
+    #[must_use]
+    pub fn next_wait_deadline(&self) -> Option<Instant> {
+        self.clock.next_wait_deadline()
     }
 
     /// The live grant of a resource, and what is left of its lease.

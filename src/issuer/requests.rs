@@ -6,11 +6,14 @@
 //! after what its asker had seen before the first send. So an unknown id is new if its asker had
 //! already seen every id that was forgotten since, and its outcome is unknown otherwise.
 //!
+//! A withdrawal that comes before the request it is for leaves a mark, which takes a place in the same
+//! memory: sends up to the marked attempt never act, and a later one acts as if the id were new.
+//!
 //! The same memory says how a grant ended, for releases and renewals that come late.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::grant::EndedHow;
+use crate::grant::{EndedHow, LeftHow};
 use crate::issuer::RequestKey;
 use crate::issuer::grants::Asked;
 use crate::token::{Token, TokenValue};
@@ -29,6 +32,15 @@ pub(super) enum CameOut {
     Held,
     /// Refused, because there were too many live grants.
     TooManyGrants,
+    /// Refused, because too many waited: for the resource, or in all.
+    TooManyWaiters {
+        /// Whether for the resource.
+        of_resource: bool,
+    },
+    /// Refused, because the holder had too much.
+    TooManyGrantsOfHolder,
+    /// It waited, and its place ended without a grant.
+    Left(LeftHow),
     /// Granted, and the grant has ended.
     Ended {
         /// The token that it had.
@@ -38,6 +50,29 @@ pub(super) enum CameOut {
     },
 }
 
+/// A request that was withdrawn before it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) key: RequestKey,
+    /// The index of the first withdrawal. No asker whose request it is for can have seen that before
+    /// the first send.
+    pub(super) first_index: u64,
+    /// Up to which attempt sends do not act.
+    pub(super) attempt: u32,
+}
+
+/// One of the remembered settlements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settlement {
+    /// An id that came out somehow.
+    Settled(Settled),
+    /// An id that has not come yet.
+    Marked(Mark),
+    /// A mark until a later send came, which is known by itself since. It only keeps its turn in
+    /// being forgotten.
+    Overtaken,
+}
+
 /// What is known of an id.
 #[derive(Debug)]
 pub(super) enum Known<'a> {
@@ -45,20 +80,22 @@ pub(super) enum Known<'a> {
     Live(TokenValue),
     /// It has settled.
     Settled(&'a mut Settled),
+    /// It was withdrawn before it came.
+    Marked(&'a mut Mark),
 }
 
-/// All known ids.
-#[derive(Debug, Clone)]
+/// All known ids, but those that wait.
+#[derive(Debug)]
 pub(super) struct Requests {
     live: BTreeMap<RequestKey, TokenValue>,
     /// In the order in which they settled, the oldest first.
-    settled: VecDeque<Settled>,
-    /// Where in `settled` an id is, as [`Place`].
-    by_key: BTreeMap<RequestKey, Place>,
+    settled: VecDeque<Settlement>,
+    /// Where in `settled` an id is, as [`Turn`].
+    by_key: BTreeMap<RequestKey, Turn>,
     /// Where in `settled` the end of a grant is.
-    by_token: BTreeMap<TokenValue, Place>,
-    /// The place of the oldest one in `settled`.
-    oldest: Place,
+    by_token: BTreeMap<TokenValue, Turn>,
+    /// The turn of the oldest one in `settled`.
+    oldest: Turn,
     /// The highest first index of all ids that were forgotten.
     forgotten_up_to: u64,
     /// How many settled ids are kept.
@@ -66,7 +103,7 @@ pub(super) struct Requests {
 }
 
 /// Counts settlements, and wraps: only differences to the oldest are ever used, and those are small.
-type Place = u32;
+type Turn = u32;
 
 impl Requests {
     pub(super) fn new(settled_max: u32) -> Self {
@@ -86,22 +123,48 @@ impl Requests {
             return Some(Known::Live(*token));
         }
         let at = self.position(*self.by_key.get(key)?);
-        self.settled.get_mut(at).map(Known::Settled)
+        match self.settled.get_mut(at)? {
+            Settlement::Settled(settled) => Some(Known::Settled(settled)),
+            Settlement::Marked(mark) => Some(Known::Marked(mark)),
+            Settlement::Overtaken => None,
+        }
+    }
+
+    /// The token of the live grant that an id got.
+    pub(super) fn token_of(&self, key: &RequestKey) -> Option<TokenValue> {
+        self.live.get(key).copied()
+    }
+
+    /// How an id settled; `None` for one that lives, is only marked, or is not known.
+    pub(super) fn how_settled(&self, key: &RequestKey) -> Option<CameOut> {
+        let at = self.position(*self.by_key.get(key)?);
+        match self.settled.get(at)? {
+            Settlement::Settled(settled) => Some(settled.came_out),
+            Settlement::Marked(_) | Settlement::Overtaken => None,
+        }
     }
 
     /// How the grant with this token ended, if that is still remembered.
     pub(super) fn how_ended(&self, token: TokenValue) -> Option<EndedHow> {
         let at = self.position(*self.by_token.get(&token)?);
-        match self.settled.get(at)?.came_out {
-            CameOut::Ended { how, .. } => Some(how),
-            CameOut::Held | CameOut::TooManyGrants => None,
+        match self.settled.get(at)? {
+            Settlement::Settled(settled) => match settled.came_out {
+                CameOut::Ended { how, .. } => Some(how),
+                _ => None,
+            },
+            Settlement::Marked(_) | Settlement::Overtaken => None,
         }
     }
 
     /// An id that got a grant. `false` if the id is known already.
     #[must_use]
     pub(super) fn granted(&mut self, key: RequestKey, token: TokenValue) -> bool {
-        !self.by_key.contains_key(&key) && self.live.insert(key, token).is_none()
+        self.is_new(&key) && self.live.insert(key, token).is_none()
+    }
+
+    /// Whether an id is neither live nor remembered.
+    pub(super) fn is_new(&self, key: &RequestKey) -> bool {
+        !self.by_key.contains_key(key) && !self.live.contains_key(key)
     }
 
     /// An id settles; the oldest one is forgotten if there are too many. `false` if the id
@@ -109,6 +172,43 @@ impl Requests {
     #[must_use]
     pub(super) fn settle(&mut self, settled: Settled) -> bool {
         self.live.remove(&settled.asked.key);
+        let turn = self.remember(Settlement::Settled(settled));
+        let mut fresh = self.by_key.insert(settled.asked.key, turn).is_none();
+        if let CameOut::Ended { token, .. } = settled.came_out {
+            fresh &= self.by_token.insert(token.value(), turn).is_none();
+        }
+        fresh
+    }
+
+    /// Sends of an id that is not known shall not act up to an attempt. `false` if the id is known.
+    #[must_use]
+    pub(super) fn mark(&mut self, mark: Mark) -> bool {
+        if !self.is_new(&mark.key) {
+            return false;
+        }
+        let turn = self.remember(Settlement::Marked(mark));
+        self.by_key.insert(mark.key, turn).is_none()
+    }
+
+    /// A marked id came with a later send, and is about to become known by itself. Without a mark
+    /// nothing happens.
+    pub(super) fn overtake(&mut self, key: &RequestKey) {
+        let Some(turn) = self.by_key.get(key).copied() else {
+            return;
+        };
+        let at = self.position(turn);
+        if let Some(slot @ Settlement::Marked(_)) = self.settled.get_mut(at) {
+            *slot = Settlement::Overtaken;
+            self.by_key.remove(key);
+        }
+    }
+
+    /// A mark that was overtaken, as a snapshot tells of it.
+    pub(super) fn remember_overtaken(&mut self) {
+        self.remember(Settlement::Overtaken);
+    }
+
+    fn remember(&mut self, settlement: Settlement) -> Turn {
         if self.settled.len() >= self.settled_max as usize {
             self.forget_oldest();
         }
@@ -116,13 +216,9 @@ impl Requests {
             clippy::cast_possible_truncation,
             reason = "settled_max is 32 bits wide"
         )]
-        let place = self.oldest.wrapping_add(self.settled.len() as u32);
-        self.settled.push_back(settled);
-        let mut fresh = self.by_key.insert(settled.asked.key, place).is_none();
-        if let CameOut::Ended { token, .. } = settled.came_out {
-            fresh &= self.by_token.insert(token.value(), place).is_none();
-        }
-        fresh
+        let turn = self.oldest.wrapping_add(self.settled.len() as u32);
+        self.settled.push_back(settlement);
+        turn
     }
 
     fn forget_oldest(&mut self) {
@@ -130,15 +226,22 @@ impl Requests {
             return;
         };
         self.oldest = self.oldest.wrapping_add(1);
-        self.by_key.remove(&oldest.asked.key);
-        if let CameOut::Ended { token, .. } = oldest.came_out {
-            self.by_token.remove(&token.value());
-        }
-        self.forgotten_up_to = self.forgotten_up_to.max(oldest.asked.first_index);
+        let (key, first_index) = match oldest {
+            Settlement::Settled(Settled { asked, came_out }) => {
+                if let CameOut::Ended { token, .. } = came_out {
+                    self.by_token.remove(&token.value());
+                }
+                (asked.key, asked.first_index)
+            }
+            Settlement::Marked(mark) => (mark.key, mark.first_index),
+            Settlement::Overtaken => return,
+        };
+        self.by_key.remove(&key);
+        self.forgotten_up_to = self.forgotten_up_to.max(first_index);
     }
 
-    fn position(&self, place: Place) -> usize {
-        place.wrapping_sub(self.oldest) as usize
+    fn position(&self, turn: Turn) -> usize {
+        turn.wrapping_sub(self.oldest) as usize
     }
 
     /// The highest first index of all ids that were forgotten; 0 if none was.
@@ -146,8 +249,8 @@ impl Requests {
         self.forgotten_up_to
     }
 
-    /// The settled ids, the oldest first.
-    pub(super) fn settled(&self) -> impl ExactSizeIterator<Item = &Settled> {
+    /// All remembered settlements, the oldest first.
+    pub(super) fn settled(&self) -> impl ExactSizeIterator<Item = &Settlement> {
         self.settled.iter()
     }
 
@@ -156,9 +259,9 @@ impl Requests {
         self.forgotten_up_to = index;
     }
 
-    /// How many ids are known because their grant lives.
-    pub(super) fn live_len(&self) -> usize {
-        self.live.len()
+    /// How many ids are known: those whose grant lives, and those that have settled or are marked.
+    pub(super) fn len(&self) -> usize {
+        self.live.len() + self.by_key.len()
     }
 }
 
@@ -204,7 +307,7 @@ mod tests {
     #[test]
     fn places_are_found_also_when_their_count_wraps() {
         let mut requests = Requests::new(10);
-        requests.oldest = Place::MAX - 15;
+        requests.oldest = Turn::MAX - 15;
         for number in 0..40 {
             assert!(requests.settle(ended(number)));
             for known in number.saturating_sub(9)..=number {

@@ -4,9 +4,12 @@ use super::bytes::{Put, Reader};
 use super::{DecodeError, fields, tag};
 use crate::grant::{AskedAt, ClusterId};
 use crate::issuer::{
-    Acquire, Command, DueLease, Expire, RaiseFloor, Release, Renew, Renewal, RequestKey, Revoke,
+    Acquire, Command, DueLease, Expire, Leaving, Promote, RaiseFloor, Release, Renew, Renewal,
+    RequestKey, Revoke, Withdraw,
 };
-use crate::limits::{EXPIRIES_PER_COMMAND_MAX, EXPIRY_BYTES, RENEWAL_BYTES_MIN};
+use crate::limits::{
+    EXPIRIES_PER_COMMAND_MAX, EXPIRY_BYTES, RENEWAL_BYTES_MIN, WITHDRAWAL_BYTES_MIN,
+};
 
 pub(super) fn put(bytes: &mut Vec<u8>, command: &Command) {
     match command {
@@ -29,6 +32,12 @@ pub(super) fn put(bytes: &mut Vec<u8>, command: &Command) {
             bytes.put_u8(tag::RAISE_FLOOR);
             bytes.put_u64(raise.stamped_at_us);
             bytes.put_u64(raise.above);
+        }
+        Command::Withdraw(withdraw) => put_withdraw(bytes, withdraw),
+        Command::Promote(promote) => {
+            bytes.put_u8(tag::PROMOTE);
+            bytes.put_u64(promote.stamped_at_ms);
+            bytes.put_text(promote.resource.as_str());
         }
     }
 }
@@ -55,8 +64,16 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
                 stamped_at_us,
             }))
         }
-        // Named one by one, so that nobody gives their numbers to something else.
-        found @ (tag::WITHDRAW | tag::PROMOTE | tag::ADMIT) | found => Err(DecodeError::Tag {
+        tag::WITHDRAW => read_withdraw(reader).map(Command::Withdraw),
+        tag::PROMOTE => {
+            let stamped_at_ms = reader.u64()?;
+            Ok(Command::Promote(Promote {
+                resource: fields::resource(reader)?,
+                stamped_at_ms,
+            }))
+        }
+        // Named, so that nobody gives its number to something else.
+        found @ tag::ADMIT | found => Err(DecodeError::Tag {
             what: "command",
             found,
         }),
@@ -169,6 +186,34 @@ fn read_revoke(reader: &mut Reader<'_>) -> Result<Revoke, DecodeError> {
         resource,
         token,
         reason,
+        stamped_at_ms,
+    })
+}
+
+fn put_withdraw(bytes: &mut Vec<u8>, withdraw: &Withdraw) {
+    bytes.put_u8(tag::WITHDRAW);
+    bytes.put_u64(withdraw.stamped_at_ms);
+    fields::put_left(bytes, withdraw.how);
+    bytes.put_varint(withdraw.places.len() as u64);
+    for Leaving { request, attempt } in &withdraw.places {
+        bytes.put(request.as_bytes());
+        bytes.put_varint(u64::from(*attempt));
+    }
+}
+
+fn read_withdraw(reader: &mut Reader<'_>) -> Result<Withdraw, DecodeError> {
+    let stamped_at_ms = reader.u64()?;
+    let how = fields::left(reader)?;
+    let count = reader.count(WITHDRAWAL_BYTES_MIN)?;
+    let mut places = Vec::with_capacity(count);
+    for _ in 0..count {
+        let request = RequestKey::from_bytes(reader.array()?);
+        let attempt = reader.varint_u32("attempt")?;
+        places.push(Leaving { request, attempt });
+    }
+    Ok(Withdraw {
+        places,
+        how,
         stamped_at_ms,
     })
 }

@@ -8,6 +8,10 @@ const GRANTED: u8 = 1;
 const RENEWED: u8 = 2;
 const ENDED: u8 = 3;
 const FLOOR_RAISED: u8 = 4;
+/// A grant that came after waiting, which has a lease beside its TTL.
+const GRANTED_AFTER_WAIT: u8 = 5;
+const QUEUED: u8 = 6;
+const LEFT: u8 = 7;
 
 pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
     match event {
@@ -16,14 +20,24 @@ pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
             holder,
             token,
             ttl,
+            lease,
             request,
+            after_wait,
         } => {
-            bytes.put_u8(GRANTED);
+            bytes.put_u8(if *after_wait {
+                GRANTED_AFTER_WAIT
+            } else {
+                GRANTED
+            });
             bytes.put_text(resource.as_str());
             bytes.put_text(holder.as_str());
             fields::put_token(bytes, token);
             fields::put_ttl(bytes, *ttl);
             bytes.put(request.as_bytes());
+            // A grant at once begins with its TTL.
+            if *after_wait {
+                fields::put_ttl(bytes, *lease);
+            }
         }
         Event::Renewed {
             resource,
@@ -52,6 +66,36 @@ pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
             fields::put_how(bytes, *how);
             bytes.put_varint(*renewals);
             fields::put_reason(bytes, reason.as_ref());
+        }
+        Event::Queued {
+            resource,
+            holder,
+            request,
+            attempt,
+            position,
+            ttl,
+            wait_ms,
+        } => {
+            bytes.put_u8(QUEUED);
+            bytes.put_text(resource.as_str());
+            bytes.put_text(holder.as_str());
+            bytes.put(request.as_bytes());
+            bytes.put_varint(u64::from(*attempt));
+            bytes.put_varint(u64::from(*position));
+            fields::put_ttl(bytes, *ttl);
+            bytes.put_varint(u64::from(*wait_ms));
+        }
+        Event::Left {
+            resource,
+            holder,
+            request,
+            how,
+        } => {
+            bytes.put_u8(LEFT);
+            bytes.put_text(resource.as_str());
+            bytes.put_text(holder.as_str());
+            bytes.put(request.as_bytes());
+            fields::put_left(bytes, *how);
         }
         Event::FloorRaised { floor } => {
             bytes.put_u8(FLOOR_RAISED);

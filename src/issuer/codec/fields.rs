@@ -2,7 +2,7 @@
 
 use super::DecodeError;
 use super::bytes::{Put, Reader};
-use crate::grant::{EndedHow, Ttl};
+use crate::grant::{EndedHow, LeftHow, Ttl};
 use crate::resource::{Holder, Reason, ResourceName};
 use crate::token::{Token, TokenValue};
 
@@ -95,5 +95,25 @@ pub(super) fn how(reader: &mut Reader<'_>) -> Result<EndedHow, DecodeError> {
         3 => Ok(EndedHow::Revoked),
         4 => Ok(EndedHow::Superseded),
         found => Err(DecodeError::Tag { what: "end", found }),
+    }
+}
+
+pub(super) fn put_left(bytes: &mut Vec<u8>, how: LeftHow) {
+    bytes.put_u8(match how {
+        LeftHow::Withdrawn => 1,
+        LeftHow::WaitedOut => 2,
+        LeftHow::Superseded => 3,
+        LeftHow::Detached => 4,
+    });
+}
+
+pub(super) fn left(reader: &mut Reader<'_>) -> Result<LeftHow, DecodeError> {
+    let what = "end of a place";
+    match reader.u8()? {
+        1 => Ok(LeftHow::Withdrawn),
+        2 => Ok(LeftHow::WaitedOut),
+        3 => Ok(LeftHow::Superseded),
+        4 => Ok(LeftHow::Detached),
+        found => Err(DecodeError::Tag { what, found }),
     }
 }

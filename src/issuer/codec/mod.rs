@@ -22,8 +22,7 @@ pub use snapshot::SnapshotError;
 /// The format of commands, outcomes and events.
 const FORMAT: u8 = 1;
 
-/// The numbers of what an entry carries. The gaps hold the place of what comes with waiting and with
-/// the cluster's own guard register.
+/// The numbers of what an entry carries.
 mod tag {
     pub(super) const BLANK: u8 = 0;
     pub(super) const ACQUIRE: u8 = 1;
@@ -32,9 +31,7 @@ mod tag {
     pub(super) const EXPIRE: u8 = 4;
     pub(super) const REVOKE: u8 = 5;
     pub(super) const RAISE_FLOOR: u8 = 6;
-    /// Reserved: ends a place in a queue.
     pub(super) const WITHDRAW: u8 = 7;
-    /// Reserved: grants a free resource to the head of its queue.
     pub(super) const PROMOTE: u8 = 8;
     /// Reserved: the cluster's own guard register.
     pub(super) const ADMIT: u8 = 9;

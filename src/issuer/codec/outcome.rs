@@ -3,7 +3,8 @@
 use super::bytes::{Put, Reader};
 use super::{DecodeError, fields, tag};
 use crate::issuer::{
-    AcquireOutcome, HeldBy, Outcome, RaiseFloorOutcome, ReleaseOutcome, RenewOutcome, RevokeOutcome,
+    AcquireOutcome, HeldBy, Outcome, PromoteOutcome, RaiseFloorOutcome, ReleaseOutcome,
+    RenewOutcome, RequestKey, RevokeOutcome, WithdrawOutcome,
 };
 
 /// The numbers of answers; one set for all commands, so that a word has one number.
@@ -21,6 +22,27 @@ mod answer {
     pub(super) const OTHER_RESOURCE: u8 = 11;
     pub(super) const RAISED: u8 = 12;
     pub(super) const BEYOND_CLOCK: u8 = 13;
+    pub(super) const QUEUED: u8 = 14;
+    pub(super) const LEFT: u8 = 15;
+    pub(super) const TOO_MANY_WAITERS: u8 = 16;
+    pub(super) const TOO_MANY_GRANTS_OF_HOLDER: u8 = 17;
+    pub(super) const REFUSED: u8 = 18;
+    pub(super) const MARKED: u8 = 19;
+    pub(super) const STALE: u8 = 20;
+    pub(super) const NOTHING: u8 = 21;
+}
+
+/// The bits of the byte behind the number of an answer to an acquire. What came later took the next
+/// bit, so that what was there before has the bytes that it always had.
+mod flag {
+    /// The request id was known.
+    pub(super) const REPLAYED: u8 = 1;
+    /// The grant came from the queue.
+    pub(super) const AFTER_WAIT: u8 = 2;
+    /// The limit is that of one resource.
+    pub(super) const OF_RESOURCE: u8 = 2;
+    /// A number of waiters, not zero, ends the answer.
+    pub(super) const QUEUE: u8 = 2;
 }
 
 const WHAT: &str = "outcome";
@@ -58,6 +80,15 @@ pub(super) fn put(bytes: &mut Vec<u8>, outcome: &Outcome) {
             bytes.put_u8(number);
             bytes.put_u64(*value);
         }
+        Outcome::Withdraw(each) => {
+            bytes.put_u8(tag::WITHDRAW);
+            bytes.put_varint(each.len() as u64);
+            each.iter().for_each(|place| put_withdraw(bytes, *place));
+        }
+        Outcome::Promote(promote) => {
+            bytes.put_u8(tag::PROMOTE);
+            put_promote(bytes, *promote);
+        }
     }
 }
 
@@ -85,6 +116,14 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Outcome, DecodeError> {
             })),
             found => Err(DecodeError::Tag { what: WHAT, found }),
         },
+        tag::WITHDRAW => {
+            let count = reader.count(1)?;
+            (0..count)
+                .map(|_| read_withdraw(reader))
+                .collect::<Result<_, _>>()
+                .map(Outcome::Withdraw)
+        }
+        tag::PROMOTE => read_promote(reader).map(Outcome::Promote),
         found => Err(DecodeError::Tag { what: WHAT, found }),
     }
 }
@@ -95,18 +134,31 @@ fn put_acquire(bytes: &mut Vec<u8>, outcome: &AcquireOutcome) {
             token,
             lease,
             replayed,
+            after_wait,
         } => {
-            bytes.put(&[answer::GRANTED, u8::from(*replayed)]);
+            bytes.put_u8(answer::GRANTED);
+            put_flags(bytes, *replayed, *after_wait, flag::AFTER_WAIT);
             fields::put_token(bytes, token);
             fields::put_ttl(bytes, *lease);
         }
-        AcquireOutcome::Held { by, replayed } => {
-            bytes.put(&[answer::HELD, u8::from(*replayed), u8::from(by.is_some())]);
-            if let Some(HeldBy { holder, token }) = by {
-                bytes.put_text(holder.as_str());
-                fields::put_token(bytes, token);
-            }
+        AcquireOutcome::Queued {
+            position,
+            queue,
+            replayed,
+        } => {
+            bytes.put(&[answer::QUEUED, u8::from(*replayed)]);
+            bytes.put_varint(u64::from(*position));
+            bytes.put_varint(u64::from(*queue));
         }
+        AcquireOutcome::Left { how } => {
+            bytes.put_u8(answer::LEFT);
+            fields::put_left(bytes, *how);
+        }
+        AcquireOutcome::Held {
+            by,
+            queue,
+            replayed,
+        } => put_held(bytes, by.as_ref(), *queue, *replayed),
         AcquireOutcome::Ended { token, how } => {
             bytes.put_u8(answer::ENDED);
             fields::put_token(bytes, token);
@@ -118,32 +170,56 @@ fn put_acquire(bytes: &mut Vec<u8>, outcome: &AcquireOutcome) {
             bytes.put(&[answer::TOO_MANY_GRANTS, u8::from(*replayed)]);
             bytes.put_u64(*limit);
         }
+        AcquireOutcome::TooManyWaiters {
+            limit,
+            of_resource,
+            replayed,
+        } => {
+            bytes.put_u8(answer::TOO_MANY_WAITERS);
+            put_flags(bytes, *replayed, *of_resource, flag::OF_RESOURCE);
+            bytes.put_varint(u64::from(*limit));
+        }
+        AcquireOutcome::TooManyGrantsOfHolder { limit, replayed } => {
+            bytes.put(&[answer::TOO_MANY_GRANTS_OF_HOLDER, u8::from(*replayed)]);
+            bytes.put_varint(u64::from(*limit));
+        }
+    }
+}
+
+fn put_held(bytes: &mut Vec<u8>, by: Option<&HeldBy>, queue: u32, replayed: bool) {
+    bytes.put_u8(answer::HELD);
+    put_flags(bytes, replayed, queue > 0, flag::QUEUE);
+    bytes.put_u8(u8::from(by.is_some()));
+    if let Some(HeldBy { holder, token }) = by {
+        bytes.put_text(holder.as_str());
+        fields::put_token(bytes, token);
+    }
+    if queue > 0 {
+        bytes.put_varint(u64::from(queue));
     }
 }
 
 fn read_acquire(reader: &mut Reader<'_>) -> Result<AcquireOutcome, DecodeError> {
     match reader.u8()? {
         answer::GRANTED => {
-            let replayed = fields::flag(reader, "replayed")?;
+            let (replayed, after_wait) = flags(reader, flag::AFTER_WAIT)?;
             let token = fields::token(reader)?;
             Ok(AcquireOutcome::Granted {
                 token,
                 lease: fields::ttl(reader)?,
                 replayed,
+                after_wait,
             })
         }
-        answer::HELD => {
-            let replayed = fields::flag(reader, "replayed")?;
-            let by = if fields::flag(reader, "held by")? {
-                Some(HeldBy {
-                    holder: fields::holder(reader)?,
-                    token: fields::token(reader)?,
-                })
-            } else {
-                None
-            };
-            Ok(AcquireOutcome::Held { by, replayed })
-        }
+        answer::QUEUED => Ok(AcquireOutcome::Queued {
+            replayed: fields::flag(reader, "replayed")?,
+            position: reader.varint_u32("position")?,
+            queue: reader.varint_u32("queue")?,
+        }),
+        answer::LEFT => Ok(AcquireOutcome::Left {
+            how: fields::left(reader)?,
+        }),
+        answer::HELD => read_held(reader),
         answer::ENDED => {
             let token = fields::token(reader)?;
             Ok(AcquireOutcome::Ended {
@@ -160,8 +236,59 @@ fn read_acquire(reader: &mut Reader<'_>) -> Result<AcquireOutcome, DecodeError> 
                 replayed,
             })
         }
+        answer::TOO_MANY_WAITERS => {
+            let (replayed, of_resource) = flags(reader, flag::OF_RESOURCE)?;
+            Ok(AcquireOutcome::TooManyWaiters {
+                limit: reader.varint_u32("limit")?,
+                of_resource,
+                replayed,
+            })
+        }
+        answer::TOO_MANY_GRANTS_OF_HOLDER => Ok(AcquireOutcome::TooManyGrantsOfHolder {
+            replayed: fields::flag(reader, "replayed")?,
+            limit: reader.varint_u32("limit")?,
+        }),
         found => Err(DecodeError::Tag { what: WHAT, found }),
     }
+}
+
+fn read_held(reader: &mut Reader<'_>) -> Result<AcquireOutcome, DecodeError> {
+    let (replayed, queued) = flags(reader, flag::QUEUE)?;
+    let by = if fields::flag(reader, "held by")? {
+        Some(HeldBy {
+            holder: fields::holder(reader)?,
+            token: fields::token(reader)?,
+        })
+    } else {
+        None
+    };
+    let queue = match queued {
+        false => 0,
+        true => reader.varint_u32("queue")?,
+    };
+    // One form only: no waiters are not spelled.
+    if queued && queue == 0 {
+        return Err(DecodeError::Field { field: "queue" });
+    }
+    Ok(AcquireOutcome::Held {
+        by,
+        queue,
+        replayed,
+    })
+}
+
+/// Whether it is a replay, and one thing more.
+fn put_flags(bytes: &mut Vec<u8>, replayed: bool, other: bool, bit: u8) {
+    let replayed = if replayed { flag::REPLAYED } else { 0 };
+    bytes.put_u8(replayed | if other { bit } else { 0 });
+}
+
+fn flags(reader: &mut Reader<'_>, bit: u8) -> Result<(bool, bool), DecodeError> {
+    let byte = reader.u8()?;
+    if byte & !(flag::REPLAYED | bit) != 0 {
+        return Err(DecodeError::Field { field: "flags" });
+    }
+    Ok((byte & flag::REPLAYED != 0, byte & bit != 0))
 }
 
 fn put_renew(bytes: &mut Vec<u8>, outcome: RenewOutcome) {
@@ -238,6 +365,73 @@ fn read_revoke(reader: &mut Reader<'_>) -> Result<RevokeOutcome, DecodeError> {
         }),
         answer::OTHER_RESOURCE => Ok(RevokeOutcome::OtherResource),
         answer::UNKNOWN => Ok(RevokeOutcome::Unknown),
+        found => Err(DecodeError::Tag { what: WHAT, found }),
+    }
+}
+
+fn put_withdraw(bytes: &mut Vec<u8>, outcome: WithdrawOutcome) {
+    match outcome {
+        WithdrawOutcome::Left { how } => {
+            bytes.put_u8(answer::LEFT);
+            fields::put_left(bytes, how);
+        }
+        WithdrawOutcome::Granted { token } => {
+            bytes.put_u8(answer::GRANTED);
+            fields::put_token(bytes, &token);
+        }
+        WithdrawOutcome::Ended { token, how } => {
+            bytes.put_u8(answer::ENDED);
+            fields::put_token(bytes, &token);
+            fields::put_how(bytes, how);
+        }
+        WithdrawOutcome::Refused => bytes.put_u8(answer::REFUSED),
+        WithdrawOutcome::Marked => bytes.put_u8(answer::MARKED),
+        WithdrawOutcome::Stale => bytes.put_u8(answer::STALE),
+        WithdrawOutcome::Unknown => bytes.put_u8(answer::UNKNOWN),
+    }
+}
+
+fn read_withdraw(reader: &mut Reader<'_>) -> Result<WithdrawOutcome, DecodeError> {
+    match reader.u8()? {
+        answer::LEFT => Ok(WithdrawOutcome::Left {
+            how: fields::left(reader)?,
+        }),
+        answer::GRANTED => Ok(WithdrawOutcome::Granted {
+            token: fields::token(reader)?,
+        }),
+        answer::ENDED => {
+            let token = fields::token(reader)?;
+            Ok(WithdrawOutcome::Ended {
+                token,
+                how: fields::how(reader)?,
+            })
+        }
+        answer::REFUSED => Ok(WithdrawOutcome::Refused),
+        answer::MARKED => Ok(WithdrawOutcome::Marked),
+        answer::STALE => Ok(WithdrawOutcome::Stale),
+        answer::UNKNOWN => Ok(WithdrawOutcome::Unknown),
+        found => Err(DecodeError::Tag { what: WHAT, found }),
+    }
+}
+
+fn put_promote(bytes: &mut Vec<u8>, outcome: PromoteOutcome) {
+    match outcome {
+        PromoteOutcome::Granted { token, request } => {
+            bytes.put_u8(answer::GRANTED);
+            fields::put_token(bytes, &token);
+            bytes.put(request.as_bytes());
+        }
+        PromoteOutcome::Nothing => bytes.put_u8(answer::NOTHING),
+    }
+}
+
+fn read_promote(reader: &mut Reader<'_>) -> Result<PromoteOutcome, DecodeError> {
+    match reader.u8()? {
+        answer::GRANTED => Ok(PromoteOutcome::Granted {
+            token: fields::token(reader)?,
+            request: RequestKey::from_bytes(reader.array()?),
+        }),
+        answer::NOTHING => Ok(PromoteOutcome::Nothing),
         found => Err(DecodeError::Tag { what: WHAT, found }),
     }
 }

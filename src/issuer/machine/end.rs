@@ -1,15 +1,18 @@
 //! The ways in which a grant ends: released, expired, revoked, superseded.
 //!
+//! An entry that ends one grant hands the resource to the head of its queue in the same step. One that
+//! ends several only ends them, because one entry issues at most one token.
+//!
 //! Each names the token. So whatever is late, retried or proposed by a deposed leader can end the
 //! grant that it was meant for, and never its successor.
 
 use super::Machine;
 use crate::grant::EndedHow;
-use crate::issuer::requests::{CameOut, Settled};
+use crate::issuer::requests::CameOut;
 use crate::issuer::{
     Broken, Event, Expire, LogId, Outcome, Release, ReleaseOutcome, Revoke, RevokeOutcome,
 };
-use crate::resource::Reason;
+use crate::resource::{Reason, ResourceName};
 use crate::token::TokenValue;
 
 impl Machine {
@@ -20,7 +23,8 @@ impl Machine {
         events: &mut Vec<Event>,
     ) -> Result<ReleaseOutcome, Broken> {
         if self.grants.get(release.token).is_some() {
-            self.end(at, release.token, EndedHow::Released, None, events)?;
+            let resource = self.end(at, release.token, EndedHow::Released, None, events)?;
+            self.grant_to_head(at, &resource, release.stamped_at_ms, events)?;
             return Ok(ReleaseOutcome::Released);
         }
         Ok(match self.requests.how_ended(release.token) {
@@ -38,12 +42,17 @@ impl Machine {
         events: &mut Vec<Event>,
     ) -> Result<Outcome, Broken> {
         let mut ended = 0;
+        let mut last = None;
         for lease in &expire.leases {
             let live = self.grants.get(lease.token);
             if live.is_some_and(|live| live.grant.renewals == lease.renewals) {
-                self.end(at, lease.token, EndedHow::Expired, None, events)?;
+                let resource = self.end(at, lease.token, EndedHow::Expired, None, events)?;
+                last = Some(resource);
                 ended += 1;
             }
+        }
+        if let (1, Some(resource)) = (ended, last) {
+            self.grant_to_head(at, &resource, expire.stamped_at_ms, events)?;
         }
         Ok(Outcome::Expire { ended })
     }
@@ -58,13 +67,9 @@ impl Machine {
             if live.grant.resource != revoke.resource {
                 return Ok(RevokeOutcome::OtherResource);
             }
-            self.end(
-                at,
-                revoke.token,
-                EndedHow::Revoked,
-                revoke.reason.clone(),
-                events,
-            )?;
+            let reason = revoke.reason.clone();
+            let resource = self.end(at, revoke.token, EndedHow::Revoked, reason, events)?;
+            self.grant_to_head(at, &resource, revoke.stamped_at_ms, events)?;
             return Ok(RevokeOutcome::Revoked);
         }
         Ok(match self.requests.how_ended(revoke.token) {
@@ -74,7 +79,8 @@ impl Machine {
         })
     }
 
-    /// Ends a live grant: its request id settles, and with it how the grant ended.
+    /// Ends a live grant: its request id settles, and with it how the grant ended. Gives back the
+    /// resource, which is free from here on, with or without a queue.
     pub(super) fn end(
         &mut self,
         at: LogId,
@@ -82,31 +88,25 @@ impl Machine {
         how: EndedHow,
         reason: Option<Reason>,
         events: &mut Vec<Event>,
-    ) -> Result<(), Broken> {
+    ) -> Result<ResourceName, Broken> {
         let what = "a grant that was to be ended is not there";
         let live = self
             .grants
             .remove(token)
             .ok_or(Broken::Inconsistent { at, what })?;
-        let came_out = CameOut::Ended {
-            token: live.grant.token,
-            how,
-        };
-        if !self.requests.settle(Settled {
-            asked: live.asked,
-            came_out,
-        }) {
-            let what = "the request id of a live grant had settled";
-            return Err(Broken::Inconsistent { at, what });
-        }
+        let grant = live.grant;
+        let token = grant.token;
+        self.settle(at, live.asked, CameOut::Ended { token, how })?;
+        self.holders.leave(&grant.holder);
+        self.queues.set_free(&grant.resource);
         events.push(Event::Ended {
-            resource: live.grant.resource,
-            holder: live.grant.holder,
-            token: live.grant.token,
+            resource: grant.resource.clone(),
+            holder: grant.holder,
+            token,
             how,
-            renewals: live.grant.renewals,
+            renewals: grant.renewals,
             reason,
         });
-        Ok(())
+        Ok(grant.resource)
     }
 }

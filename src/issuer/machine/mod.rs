@@ -4,24 +4,31 @@ mod acquire;
 mod end;
 mod floor;
 mod members;
+mod queue;
 mod read;
 mod renew;
+mod withdraw;
 
 use std::collections::BTreeMap;
 
 use crate::grant::ClusterId;
 use crate::issuer::grants::Grants;
+use crate::issuer::holders::Holders;
+use crate::issuer::queues::Queues;
 use crate::issuer::requests::Requests;
 use crate::issuer::{Broken, Command, Event, LogId, Outcome, codec};
-use crate::limits::{LIVE_GRANTS_MAX, REQUEST_IDS_SETTLED_MAX, TOKEN_TERM_SHIFT, TOKEN_VALUE_MAX};
+use crate::limits::{
+    GRANTS_PER_HOLDER_MAX, LIVE_GRANTS_MAX, REQUEST_IDS_SETTLED_MAX, TOKEN_TERM_SHIFT,
+    TOKEN_VALUE_MAX, WAITERS_MAX, WAITERS_PER_RESOURCE_MAX,
+};
 use crate::resource::IssuerName;
 use crate::token::{Token, TokenValue};
 
 pub use members::{InstanceId, NodeId};
-pub use read::{Page, StateDigest};
+pub use read::{Page, Standing, StateDigest};
 
 /// The replicated state. See the [module](crate::issuer) for what it promises.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Machine {
     pub(super) issuer: IssuerName,
     pub(super) cluster: ClusterId,
@@ -33,6 +40,8 @@ pub struct Machine {
     pub(super) floor: u64,
     pub(super) chain: [u8; 32],
     pub(super) grants: Grants,
+    pub(super) queues: Queues,
+    pub(super) holders: Holders,
     pub(super) requests: Requests,
     pub(super) node_ids: BTreeMap<NodeId, InstanceId>,
     /// Bytes of the entry that is being hashed; kept, so that no entry allocates them anew.
@@ -44,8 +53,14 @@ pub struct Machine {
 pub struct Bounds {
     /// How many settled request ids are remembered.
     pub settled_ids_max: u32,
-    /// How many live grants there may be.
+    /// How many live grants there may be, those included that a queue is about to get.
     pub live_grants_max: u64,
+    /// How many grants and places in queues one holder may have.
+    pub grants_per_holder_max: u32,
+    /// How many may wait, for whatever.
+    pub waiters_max: u32,
+    /// How many may wait for one resource.
+    pub waiters_per_resource_max: u32,
 }
 
 impl Default for Bounds {
@@ -53,6 +68,9 @@ impl Default for Bounds {
         Self {
             settled_ids_max: REQUEST_IDS_SETTLED_MAX,
             live_grants_max: LIVE_GRANTS_MAX as u64,
+            grants_per_holder_max: GRANTS_PER_HOLDER_MAX,
+            waiters_max: WAITERS_MAX,
+            waiters_per_resource_max: WAITERS_PER_RESOURCE_MAX,
         }
     }
 }
@@ -93,6 +111,8 @@ impl Machine {
             floor: 0,
             chain: *founding.finalize().as_bytes(),
             grants: Grants::default(),
+            queues: Queues::default(),
+            holders: Holders::default(),
             requests: Requests::new(bounds.settled_ids_max),
             node_ids: BTreeMap::new(),
             scratch: Vec::new(),
@@ -118,6 +138,12 @@ impl Machine {
             Command::Revoke(revoke) => Outcome::Revoke(self.revoke(at, revoke, &mut events)?),
             Command::RaiseFloor(raise) => {
                 Outcome::RaiseFloor(self.raise_floor(at, *raise, &mut events))
+            }
+            Command::Withdraw(withdraw) => {
+                Outcome::Withdraw(self.withdraw(at, withdraw, &mut events)?)
+            }
+            Command::Promote(promote) => {
+                Outcome::Promote(self.promote(at, promote, &mut events)?)
             }
         };
         self.scratch.clear();
@@ -196,6 +222,7 @@ fn sum(at: LogId) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::grant::{RequestId, Ttl};
+    use crate::issuer::requests::Settlement;
     use crate::issuer::{Acquire, Release, RequestKey};
     use crate::resource::{Holder, ResourceName};
 
@@ -256,10 +283,10 @@ mod tests {
             machine
                 .apply(LogId::new(1, index), &acquire(attempt))
                 .unwrap();
-            assert_eq!(
-                machine.requests.settled().next().unwrap().asked.attempt,
-                kept
-            );
+            let Some(Settlement::Settled(settled)) = machine.requests.settled().next() else {
+                panic!("the id has not settled");
+            };
+            assert_eq!(settled.asked.attempt, kept);
         }
     }
 

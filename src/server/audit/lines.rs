@@ -150,6 +150,19 @@ fn asked(command: &Command) -> Value {
             "reason": revoke.reason.as_ref().map(|reason| reason.as_str()),
         }),
         Command::RaiseFloor(raise) => json!({ "above": raise.above.to_string() }),
+        Command::Withdraw(withdraw) => {
+            let places = withdraw.places.iter().map(|leaving| {
+                json!({
+                    "request_id": leaving.request.to_string(),
+                    "attempt": leaving.attempt,
+                })
+            });
+            json!({
+                "how": withdraw.how.as_str(),
+                "places": places.collect::<Vec<_>>(),
+            })
+        }
+        Command::Promote(promote) => json!({ "resource": promote.resource.as_str() }),
     };
     value["op"] = json!(command.name());
     value
@@ -163,15 +176,17 @@ fn happened(event: &Event) -> Value {
             holder,
             token,
             ttl,
+            lease,
             request,
+            after_wait,
         } => json!({
             "resource": resource.as_str(),
             "holder": holder.as_str(),
             "token": token.to_string(),
             "ttl_ms": ttl.as_ms(),
-            "lease_ms": ttl.as_ms(),
+            "lease_ms": lease.as_ms(),
             "request_id": request.to_string(),
-            "after_wait": false,
+            "after_wait": after_wait,
         }),
         Event::Renewed {
             resource,
@@ -195,6 +210,34 @@ fn happened(event: &Event) -> Value {
             "holder": holder.as_str(),
             "token": token.to_string(),
             "renewals": renewals,
+        }),
+        Event::Queued {
+            resource,
+            holder,
+            request,
+            attempt,
+            position,
+            ttl,
+            wait_ms,
+        } => json!({
+            "resource": resource.as_str(),
+            "holder": holder.as_str(),
+            "request_id": request.to_string(),
+            "attempt": attempt,
+            "position": position,
+            "ttl_ms": ttl.as_ms(),
+            "wait_ms": wait_ms,
+        }),
+        Event::Left {
+            resource,
+            holder,
+            request,
+            how,
+        } => json!({
+            "resource": resource.as_str(),
+            "holder": holder.as_str(),
+            "request_id": request.to_string(),
+            "how": how.as_str(),
         }),
         Event::FloorRaised { floor } => json!({ "floor": floor.to_string() }),
     };
@@ -232,13 +275,16 @@ mod tests {
                 token,
                 lease: Ttl::default(),
                 replayed: false,
+                after_wait: false,
             }),
             events: vec![Event::Granted {
                 resource,
                 holder,
                 token,
                 ttl: Ttl::default(),
+                lease: Ttl::default(),
                 request,
+                after_wait: false,
             }],
         }
     }
