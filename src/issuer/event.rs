@@ -30,6 +30,8 @@ pub enum Event {
     Renewed {
         /// What the grant is of.
         resource: ResourceName,
+        /// Whose it is.
+        holder: Holder,
         /// The grant's token, unchanged.
         token: Token,
         /// The lease's TTL from here on.

@@ -3,7 +3,7 @@
 //! Words to protobuf always works. The other way is checked, because the bytes may come from anybody:
 //! [`Malformed`] names the field. Requests are judged where they arrive, in `server::api`.
 
-use crate::grant::EndedHow;
+use crate::grant::{EndedHow, LeftHow};
 use crate::token::{Token, TokenValue};
 
 use super::v1;
@@ -61,6 +61,28 @@ pub fn ended_how(how: i32) -> Result<EndedHow, Malformed> {
         Ok(v1::EndedHow::Revoked) => Ok(EndedHow::Revoked),
         Ok(v1::EndedHow::Superseded) => Ok(EndedHow::Superseded),
         Ok(v1::EndedHow::Unspecified) | Err(_) => Err(Malformed { field: "ended.how" }),
+    }
+}
+
+impl From<LeftHow> for v1::LeftHow {
+    fn from(how: LeftHow) -> Self {
+        match how {
+            LeftHow::Withdrawn => Self::Withdrawn,
+            LeftHow::WaitedOut => Self::WaitedOut,
+            LeftHow::Superseded => Self::Superseded,
+            LeftHow::Detached => Self::Detached,
+        }
+    }
+}
+
+/// Reads how a place in a queue ended; a number that this version does not know is refused.
+pub fn left_how(how: i32) -> Result<LeftHow, Malformed> {
+    match v1::LeftHow::try_from(how) {
+        Ok(v1::LeftHow::Withdrawn) => Ok(LeftHow::Withdrawn),
+        Ok(v1::LeftHow::WaitedOut) => Ok(LeftHow::WaitedOut),
+        Ok(v1::LeftHow::Superseded) => Ok(LeftHow::Superseded),
+        Ok(v1::LeftHow::Detached) => Ok(LeftHow::Detached),
+        Ok(v1::LeftHow::Unspecified) | Err(_) => Err(Malformed { field: "left.how" }),
     }
 }
 

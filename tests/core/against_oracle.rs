@@ -6,7 +6,7 @@ use fencepost::issuer::{Machine, decode_command};
 
 use crate::dice::Dice;
 use crate::play::{BOUNDS, Carried, Core, Entry, Seen, play, through_snapshot};
-use crate::scene::machine_with;
+use crate::scene::machine_within;
 
 /// `FENCEPOST_SEED` replays one seed; `FENCEPOST_SEEDS` plays more of them than CI does.
 fn seeds() -> std::ops::Range<u64> {
@@ -71,7 +71,7 @@ fn random_commands_come_out_as_the_oracle_says_also_through_snapshots_and_replay
 /// Replays a log from its bytes: from the start, and from a snapshot somewhere in the middle.
 fn replays_alike(seed: u64, log: &[Entry]) {
     let cut = usize::try_from(Dice::new(seed ^ 0xcafe).below(log.len() as u64)).unwrap();
-    let mut whole = machine_with(BOUNDS.settled_ids_max, BOUNDS.live_grants_max);
+    let mut whole = machine_within(BOUNDS);
     let mut from_cut = None;
     for (place, entry) in log.iter().enumerate() {
         replay(seed, &mut whole, entry);

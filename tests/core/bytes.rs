@@ -5,21 +5,62 @@
 
 use std::collections::BTreeMap;
 
-use fencepost::grant::{AskedAt, EndedHow};
+use fencepost::grant::{AskedAt, EndedHow, LeftHow};
 use fencepost::issuer::{
-    AcquireOutcome, Command, DecodeError, DueLease, Expire, HeldBy, Outcome, RaiseFloor,
-    RaiseFloorOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewal, RequestKey, Revoke,
-    RevokeOutcome, decode_command, decode_outcome, encode_command, encode_outcome,
+    AcquireOutcome, Command, DecodeError, DueLease, Expire, HeldBy, Leaving, Outcome, Promote,
+    PromoteOutcome, RaiseFloor, RaiseFloorOutcome, Release, ReleaseOutcome, Renew, RenewOutcome,
+    Renewal, RequestKey, Revoke, RevokeOutcome, Withdraw, WithdrawOutcome, decode_command,
+    decode_outcome, encode_command, encode_outcome,
 };
-use fencepost::limits::{COMMAND_BYTES_MAX, EXPIRIES_PER_COMMAND_MAX, RENEWALS_PER_COMMAND_MAX};
+use fencepost::limits::{
+    COMMAND_BYTES_MAX, EXPIRIES_PER_COMMAND_MAX, RENEWALS_PER_COMMAND_MAX,
+    WITHDRAWALS_PER_COMMAND_MAX,
+};
 use fencepost::resource::Reason;
 use fencepost::token::Token;
 
 use crate::dice::Dice;
 use crate::play::{Carried, Core, Seen, play};
-use crate::scene::{STAMP_MS, Scene, acquire, cluster, holder, machine_with, resource, token, ttl};
+use crate::scene::{
+    STAMP_MS, Scene, acquire, cluster, holder, machine_with, resource, token, ttl, waiting,
+};
 
 fn commands() -> Vec<(&'static str, Command)> {
+    let mut commands = commands_before_queues();
+    commands.extend(commands_of_queues());
+    commands
+}
+
+fn commands_of_queues() -> Vec<(&'static str, Command)> {
+    let places = [(b"0123456789abcdef", 1), (b"fedcba9876543210", 300)];
+    let places = places.map(|(request, attempt)| Leaving {
+        request: RequestKey::from_bytes(*request),
+        attempt,
+    });
+    let withdraw = |how| {
+        Command::Withdraw(Withdraw {
+            places: places.to_vec(),
+            how,
+            stamped_at_ms: STAMP_MS,
+        })
+    };
+    let promote = Promote {
+        resource: resource("jobs/nächtlich"),
+        stamped_at_ms: STAMP_MS,
+    };
+    vec![
+        ("command withdraw", withdraw(LeftHow::Withdrawn)),
+        ("command withdraw, waited out", withdraw(LeftHow::WaitedOut)),
+        (
+            "command withdraw, superseded",
+            withdraw(LeftHow::Superseded),
+        ),
+        ("command withdraw, detached", withdraw(LeftHow::Detached)),
+        ("command promote", Command::Promote(promote)),
+    ]
+}
+
+fn commands_before_queues() -> Vec<(&'static str, Command)> {
     let mut asked = acquire("jobs/nächtlich", "anna", "x");
     asked.request = RequestKey::from_bytes(*b"0123456789abcdef");
     asked.attempt = 300;
@@ -88,7 +129,7 @@ fn commands() -> Vec<(&'static str, Command)> {
 }
 
 fn outcomes() -> Vec<(&'static str, Outcome)> {
-    let acquired = acquired().into_iter();
+    let acquired = acquired().into_iter().chain(acquired_of_queues());
     let mut outcomes: Vec<_> = acquired
         .map(|(name, outcome)| (name, Outcome::Acquire(outcome)))
         .collect();
@@ -102,6 +143,7 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
         },
         RenewOutcome::Unknown,
     ];
+    outcomes.extend(outcomes_of_queues());
     let how = EndedHow::Revoked;
     outcomes.extend([
         ("outcome renewals", Outcome::Renew(each)),
@@ -145,6 +187,92 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
     outcomes
 }
 
+fn outcomes_of_queues() -> Vec<(&'static str, Outcome)> {
+    let token = Token::new(token(131_079), 2, 7);
+    let request = RequestKey::from_bytes(*b"0123456789abcdef");
+    let each = vec![
+        WithdrawOutcome::Left {
+            how: LeftHow::WaitedOut,
+        },
+        WithdrawOutcome::Granted { token },
+        WithdrawOutcome::Ended {
+            token,
+            how: EndedHow::Released,
+        },
+        WithdrawOutcome::Refused,
+        WithdrawOutcome::Marked,
+        WithdrawOutcome::Stale,
+        WithdrawOutcome::Unknown,
+    ];
+    vec![
+        ("outcome withdrawals", Outcome::Withdraw(each)),
+        (
+            "outcome promoted",
+            Outcome::Promote(PromoteOutcome::Granted { token, request }),
+        ),
+        (
+            "outcome nothing to promote",
+            Outcome::Promote(PromoteOutcome::Nothing),
+        ),
+    ]
+}
+
+fn acquired_of_queues() -> Vec<(&'static str, AcquireOutcome)> {
+    let token = Token::new(token(131_079), 2, 7);
+    let by = Some(HeldBy {
+        holder: holder("ben"),
+        token,
+    });
+    vec![
+        (
+            "outcome granted after waiting",
+            AcquireOutcome::Granted {
+                token,
+                lease: ttl(2_000),
+                replayed: true,
+                after_wait: true,
+            },
+        ),
+        (
+            "outcome queued",
+            AcquireOutcome::Queued {
+                position: 1,
+                queue: 300,
+                replayed: false,
+            },
+        ),
+        (
+            "outcome left",
+            AcquireOutcome::Left {
+                how: LeftHow::Detached,
+            },
+        ),
+        (
+            "outcome held with a queue",
+            AcquireOutcome::Held {
+                by,
+                queue: 300,
+                replayed: false,
+            },
+        ),
+        (
+            "outcome too_many_waiters",
+            AcquireOutcome::TooManyWaiters {
+                limit: 8_192,
+                of_resource: true,
+                replayed: true,
+            },
+        ),
+        (
+            "outcome too_many_grants_of_holder",
+            AcquireOutcome::TooManyGrantsOfHolder {
+                limit: 100_000,
+                replayed: false,
+            },
+        ),
+    ]
+}
+
 fn acquired() -> Vec<(&'static str, AcquireOutcome)> {
     let token = Token::new(token(131_079), 2, 7);
     let by = Some(HeldBy {
@@ -159,6 +287,7 @@ fn acquired() -> Vec<(&'static str, AcquireOutcome)> {
                 token,
                 lease,
                 replayed: false,
+                after_wait: false,
             },
         ),
         (
@@ -167,12 +296,14 @@ fn acquired() -> Vec<(&'static str, AcquireOutcome)> {
                 token,
                 lease,
                 replayed: true,
+                after_wait: false,
             },
         ),
         (
             "outcome held",
             AcquireOutcome::Held {
                 by,
+                queue: 0,
                 replayed: false,
             },
         ),
@@ -180,6 +311,7 @@ fn acquired() -> Vec<(&'static str, AcquireOutcome)> {
             "outcome was held",
             AcquireOutcome::Held {
                 by: None,
+                queue: 0,
                 replayed: true,
             },
         ),
@@ -205,18 +337,39 @@ fn acquired() -> Vec<(&'static str, AcquireOutcome)> {
     ]
 }
 
-/// A state after one of everything, with its chain.
-fn scene() -> Scene {
+/// A state after one of everything there was before there were queues.
+fn scene_before_queues() -> Scene {
     let mut scene = Scene::of(machine_with(3, 5));
     let members = [(1, fencepost::issuer::InstanceId::new(0x1234))];
     scene.at.index += 1;
     scene.replica.apply_members(scene.at, &members).unwrap();
     scene.new_term();
-    for (_, command) in commands() {
+    for (_, command) in commands_before_queues() {
         scene.apply(&command);
         scene.apply(&Command::Acquire(acquire("printer", "anna", "y")));
         scene.apply(&Command::Acquire(acquire("printer", "ben", "z")));
     }
+    scene
+}
+
+/// The same with queues: a grant that was waited for, two who wait, one who left, one mark that
+/// stands and one that was overtaken.
+fn scene_with_queues() -> Scene {
+    let mut scene = Scene::of(machine_with(9, 5));
+    for (_, command) in commands() {
+        scene.apply(&command);
+    }
+    let first = scene.granted(acquire("scanner", "anna", "x"));
+    for holder in ["ben", "cleo", "dora", "emil"] {
+        scene.ask(waiting(acquire("scanner", holder, "x")));
+    }
+    scene.release(first.value());
+    scene.withdraw(&[acquire("scanner", "cleo", "x").request], 1);
+    scene.withdraw(&[acquire("scanner", "frida", "x").request], 3);
+    let mut later = waiting(acquire("jobs/nächtlich", "frida", "z"));
+    scene.withdraw(&[later.request], 3);
+    later.attempt = 4;
+    scene.ask(later);
     scene
 }
 
@@ -235,28 +388,55 @@ fn bytes_are_what_they_were() {
     }
     let empty = machine_with(3, 5);
     are.insert("chain of an empty state".to_owned(), hex(&empty.chain()));
-    are.insert(
-        "snapshot of an empty state".to_owned(),
-        hex(&empty.snapshot().concat()),
-    );
-    let scene = scene();
-    are.insert("chain".to_owned(), hex(&scene.machine().chain()));
-    are.insert(
-        "snapshot".to_owned(),
-        hex(&scene.machine().snapshot().concat()),
-    );
+    let before = scene_before_queues();
+    are.insert("chain".to_owned(), hex(&before.machine().chain()));
+    let with = scene_with_queues();
+    are.insert("chain with queues".to_owned(), hex(&with.machine().chain()));
+    for (name, machine) in [
+        ("of an empty state", &empty),
+        ("before queues", before.machine()),
+        ("with queues", with.machine()),
+    ] {
+        let bytes = machine.snapshot().concat();
+        are.insert(format!("snapshot of format 2 {name}"), hex(&bytes));
+    }
     let key = acquire("printer", "anna", "id").request;
     are.insert("request key".to_owned(), hex(key.as_bytes()));
-    let were: BTreeMap<_, _> = include_str!("golden_bytes.txt")
-        .lines()
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, bytes)| (name.to_owned(), bytes.to_owned()))
-        .collect();
+    let mut were = golden();
+    // Nothing writes these any more; they are still read, which another test sees to.
+    were.retain(|name, _| !name.starts_with("snapshot of format 1"));
     let are_text: String = are
         .iter()
         .map(|(name, bytes)| format!("{name}: {bytes}\n"))
         .collect();
     assert!(are == were, "the bytes are now\n{are_text}");
+}
+
+fn golden() -> BTreeMap<String, String> {
+    include_str!("golden_bytes.txt")
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, bytes)| (name.to_owned(), bytes.to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_snapshot_of_before_there_were_queues_is_still_read() {
+    let golden = golden();
+    for (name, chain) in [
+        ("of an empty state", "chain of an empty state"),
+        ("before queues", "chain"),
+    ] {
+        let bytes = golden[&format!("snapshot of format 1 {name}")].as_bytes();
+        let bytes: Vec<u8> = bytes
+            .chunks(2)
+            .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap())
+            .collect();
+        let machine = fencepost::issuer::Machine::read_snapshot(&bytes[..]).unwrap();
+        assert_eq!(hex(&machine.chain()), golden[chain]);
+        let written = hex(&machine.snapshot().concat());
+        assert_eq!(written, golden[&format!("snapshot of format 2 {name}")]);
+    }
 }
 
 #[test]
@@ -344,7 +524,7 @@ fn outcomes_from_arbitrary_bytes_have_one_form_only() {
 
 #[test]
 fn reserved_and_unknown_numbers_are_refused_by_name() {
-    for found in [7, 8, 9, 10, 11, 0, 255] {
+    for found in [9, 10, 11, 0, 255] {
         let bytes = [&[1, found], &[0; 64][..]].concat();
         assert_eq!(
             decode_command(&bytes),
@@ -398,6 +578,16 @@ fn the_largest_batches_fit_into_one_command_and_more_do_not() {
     let leases = vec![lease; EXPIRIES_PER_COMMAND_MAX];
     encode_command(&Command::Expire(Expire {
         leases,
+        stamped_at_ms: u64::MAX,
+    }))
+    .unwrap();
+    let leaving = Leaving {
+        request: RequestKey::from_bytes([0xff; 16]),
+        attempt: u32::MAX,
+    };
+    encode_command(&Command::Withdraw(Withdraw {
+        places: vec![leaving; WITHDRAWALS_PER_COMMAND_MAX],
+        how: LeftHow::Detached,
         stamped_at_ms: u64::MAX,
     }))
     .unwrap();

@@ -1,19 +1,19 @@
 //! Golden scripts: stories in `scripts/`, each with what the core answers. A prefix names the holder.
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::fmt::Write as _;
 
-use fencepost::grant::{AskedAt, ClusterId, Grant, Ttl};
+use fencepost::grant::{AskedAt, ClusterId, LeftHow, Ttl};
 use fencepost::issuer::{
-    Acquire, AcquireOutcome, Applied, Command, DueLease, Event, Expire, HeldBy, InstanceId,
-    Outcome, RaiseFloor, RaiseFloorOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewal,
-    Revoke, RevokeOutcome,
+    Acquire, Applied, Bounds, Command, DueLease, Expire, InstanceId, Leaving, Promote, RaiseFloor,
+    Release, Renew, Renewal, RequestKey, Revoke, Withdraw,
 };
 use fencepost::resource::Reason;
 use fencepost::token::TokenValue;
 use goldenscript::ArgumentConsumer;
 
-use crate::scene::{STAMP_MS, Scene, acquire, cluster, machine_with, resource};
+use crate::scene::{STAMP_MS, Scene, acquire, cluster, holder, key, machine_within, resource};
+use crate::telling::{described, due, happened, lines, names, said, stands, waiter};
 
 type Said = Result<String, Box<dyn Error>>;
 
@@ -34,6 +34,7 @@ fn stories_come_out_as_written() {
         let mut stage = Stage {
             scene: Scene::new(),
             ids: 0,
+            keys: BTreeMap::new(),
         };
         goldenscript::run(&mut stage, &path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
     }
@@ -43,6 +44,8 @@ struct Stage {
     scene: Scene,
     /// Request ids that were made up, because the script names none.
     ids: u64,
+    /// What the script calls its requests. Two of one name: the later one.
+    keys: BTreeMap<String, RequestKey>,
 }
 
 impl goldenscript::Runner for Stage {
@@ -63,6 +66,15 @@ impl goldenscript::Runner for Stage {
             "expire" => self.expire(&mut args)?,
             "revoke" => self.revoke(&mut args)?,
             "raise-floor" => self.raise_floor(&mut args)?,
+            "withdraw" => self.withdraw(&mut args)?,
+            "waited-out" => self.waited_out(),
+            "promote" => {
+                let resource = resource(&args.next_pos().ok_or("which resource?")?.value);
+                self.entry(&Command::Promote(Promote {
+                    resource,
+                    stamped_at_ms: STAMP_MS,
+                }))
+            }
             "members" => self.members(&mut args)?,
             "new-leader" => {
                 self.scene.new_term();
@@ -70,9 +82,7 @@ impl goldenscript::Runner for Stage {
             }
             // What happens to the node.
             "bounds" => {
-                let ids = args.lookup_parse("ids")?.ok_or("ids=?")?;
-                let grants = args.lookup_parse("grants")?.ok_or("grants=?")?;
-                self.scene = Scene::of(machine_with(ids, grants));
+                self.scene = Scene::of(machine_within(bounds(&mut args)?));
                 String::new()
             }
             "pass" => {
@@ -87,6 +97,9 @@ impl goldenscript::Runner for Stage {
             "due" => lines(self.scene.replica.due(self.scene.now, 10).iter().map(due)),
             "inspect" => self.inspect(&mut args)?,
             "list" => self.list(&mut args)?,
+            "queue" => self.queue(&mut args)?,
+            "promotable" => lines(names(&self.scene.machine().promotable(10))),
+            "standing" => self.standing(&mut args)?,
             "how-ended" => format!("{:?}", self.scene.how_ended(position(&mut args)?)),
             "known-ids" => self.scene.machine().known_request_ids().to_string(),
             other => return Err(format!("no such command: {other}").into()),
@@ -94,6 +107,23 @@ impl goldenscript::Runner for Stage {
         args.reject_rest()?;
         Ok(said)
     }
+}
+
+fn bounds(args: &mut ArgumentConsumer<'_>) -> Result<Bounds, Box<dyn Error>> {
+    let usual = Bounds::default();
+    Ok(Bounds {
+        settled_ids_max: args.lookup_parse("ids")?.unwrap_or(usual.settled_ids_max),
+        live_grants_max: args
+            .lookup_parse("grants")?
+            .unwrap_or(usual.live_grants_max),
+        grants_per_holder_max: args
+            .lookup_parse("holder")?
+            .unwrap_or(usual.grants_per_holder_max),
+        waiters_max: args.lookup_parse("waiters")?.unwrap_or(usual.waiters_max),
+        waiters_per_resource_max: args
+            .lookup_parse("queue")?
+            .unwrap_or(usual.waiters_per_resource_max),
+    })
 }
 
 fn position<T>(args: &mut ArgumentConsumer<'_>) -> Result<T, Box<dyn Error>>
@@ -108,7 +138,7 @@ where
 impl Stage {
     fn entry(&mut self, command: &Command) -> String {
         let Applied { outcome, events } = self.scene.apply(command);
-        let outcome = self.outcome(&outcome);
+        let outcome = said(&self.scene, &outcome);
         let events = events
             .iter()
             .map(|event| format!("    {}", happened(event)));
@@ -128,6 +158,7 @@ impl Stage {
         };
         let asked_at = args.lookup_parse("asked")?;
         let mut asked = acquire(name, holder, &id);
+        self.keys.insert(id, asked.request);
         asked.ttl = Ttl::from_ms(args.lookup_parse("ttl")?.unwrap_or(30_000))?;
         asked.attempt = args.lookup_parse("attempt")?.unwrap_or(1);
         asked.wait_ms = args.lookup_parse("wait")?.unwrap_or(0);
@@ -238,128 +269,65 @@ impl Stage {
         ))
     }
 
-    fn outcome(&self, outcome: &Outcome) -> String {
-        match outcome {
-            Outcome::Acquire(outcome) => self.acquired(outcome),
-            Outcome::Renew(each) => {
-                let each: Vec<_> = each.iter().map(renewed).collect();
-                format!("renewals: {}", each.join("; "))
-            }
-            Outcome::Release(ReleaseOutcome::Released) => "released".to_owned(),
-            Outcome::Release(ReleaseOutcome::Ended { how })
-            | Outcome::Revoke(RevokeOutcome::Ended { how }) => format!("had ended: {how}"),
-            Outcome::Release(ReleaseOutcome::Unknown) | Outcome::Revoke(RevokeOutcome::Unknown) => {
-                "unknown".to_owned()
-            }
-            Outcome::Expire { ended } => format!("{ended} expired"),
-            Outcome::Revoke(RevokeOutcome::Revoked) => "revoked".to_owned(),
-            Outcome::Revoke(RevokeOutcome::OtherResource) => {
-                "refused: the token is of another resource".to_owned()
-            }
-            Outcome::RaiseFloor(RaiseFloorOutcome::Raised { floor }) => format!("floor {floor}"),
-            Outcome::RaiseFloor(RaiseFloorOutcome::BeyondClock { limit }) => {
-                format!("refused: beyond the clock, at most {limit}")
-            }
+    /// `id=?` names the request; `how=` is `withdrawn` if nobody says otherwise.
+    fn withdraw(&mut self, args: &mut ArgumentConsumer<'_>) -> Said {
+        let how = match args.lookup("how").map(|how| how.value.as_str()) {
+            None | Some("withdrawn") => LeftHow::Withdrawn,
+            Some("detached") => LeftHow::Detached,
+            Some("waited_out") => LeftHow::WaitedOut,
+            Some("superseded") => LeftHow::Superseded,
+            Some(other) => return Err(format!("no such end of a place: {other}").into()),
+        };
+        let attempt = args.lookup_parse("attempt")?.unwrap_or(1);
+        let of = args.lookup("of").map(|of| of.value.clone());
+        let mut places = Vec::new();
+        for argument in args.rest_pos() {
+            let request = match (self.keys.get(&argument.value), &of) {
+                (_, Some(of)) => {
+                    let (who, what) = of.split_once('/').ok_or("of=holder/resource")?;
+                    key(&argument.value, &resource(what), &holder(who))
+                }
+                (Some(key), None) => *key,
+                (None, None) => return Err("whose? say of=holder/resource".into()),
+            };
+            places.push(Leaving { request, attempt });
         }
-    }
-
-    fn acquired(&self, outcome: &AcquireOutcome) -> String {
-        let again = |replayed: &bool| if *replayed { ", replayed" } else { "" };
-        match outcome {
-            AcquireOutcome::Granted {
-                token,
-                lease,
-                replayed,
-            } => {
-                let evidence = format!("from {}.{}", token.term(), token.index());
-                format!(
-                    "granted token {token} ({evidence}), lease {lease}{}",
-                    again(replayed)
-                )
-            }
-            AcquireOutcome::Held {
-                by: Some(HeldBy { holder, token }),
-                replayed,
-            } => {
-                let left = self
-                    .scene
-                    .replica
-                    .clock()
-                    .remaining(token.value(), self.scene.now);
-                let left = left.unwrap_or_default().as_millis();
-                let again = again(replayed);
-                format!("refused: held by {holder} with token {token}, {left} ms left{again}")
-            }
-            AcquireOutcome::Held { by: None, replayed } => {
-                format!("refused: was held, is free now{}", again(replayed))
-            }
-            AcquireOutcome::Ended { token, how } => format!("had token {token}, which {how}"),
-            AcquireOutcome::TooOld => "too old: outcome unknown".to_owned(),
-            AcquireOutcome::ParametersDiffer => "refused: parameters differ".to_owned(),
-            AcquireOutcome::TooManyGrants { limit, replayed } => {
-                format!("refused: {limit} grants live already{}", again(replayed))
-            }
-        }
-    }
-}
-
-fn lines(lines: impl Iterator<Item = String>) -> String {
-    let mut text = String::new();
-    lines.for_each(|line| writeln!(text, "{line}").unwrap());
-    text
-}
-
-fn due(lease: &DueLease) -> String {
-    format!("token {}, renewed {} times", lease.token, lease.renewals)
-}
-
-fn renewed(outcome: &RenewOutcome) -> String {
-    match outcome {
-        RenewOutcome::Renewed { lease, renewals } => format!("lease {lease}, renewal {renewals}"),
-        RenewOutcome::Ended { how } => format!("had ended: {how}"),
-        RenewOutcome::Unknown => "unknown".to_owned(),
-    }
-}
-
-fn described(grant: &Grant) -> String {
-    let Grant {
-        resource,
-        holder,
-        token,
-        ttl,
-        renewals,
-        ..
-    } = grant;
-    format!("{resource} is held by {holder}: token {token}, ttl {ttl}, renewed {renewals} times")
-}
-
-fn happened(event: &Event) -> String {
-    match event {
-        Event::Granted {
-            resource,
-            holder,
-            token,
-            ..
-        } => {
-            format!("granted {resource} to {holder}, token {token}")
-        }
-        Event::Renewed {
-            resource, token, ..
-        } => format!("renewed {resource}, token {token}"),
-        Event::Ended {
-            resource,
-            holder,
-            token,
+        Ok(self.entry(&Command::Withdraw(Withdraw {
+            places,
             how,
-            reason,
-            ..
-        } => {
-            let why = reason
-                .as_ref()
-                .map(|reason| format!(": {reason}"))
-                .unwrap_or_default();
-            format!("{how} {resource} of {holder}, token {token}{why}")
-        }
-        Event::FloorRaised { floor } => format!("floor raised to {floor}"),
+            stamped_at_ms: STAMP_MS,
+        })))
+    }
+
+    /// All waits that have run out, as the leader does it.
+    fn waited_out(&mut self) -> String {
+        let due = self.scene.replica.due_waits(self.scene.now, 10);
+        let places = due.into_iter().map(|request| Leaving {
+            request,
+            attempt: 0,
+        });
+        self.entry(&Command::Withdraw(Withdraw {
+            places: places.collect(),
+            how: LeftHow::WaitedOut,
+            stamped_at_ms: STAMP_MS,
+        }))
+    }
+
+    fn queue(&mut self, args: &mut ArgumentConsumer<'_>) -> Said {
+        let name = resource(&args.next_pos().ok_or("which resource?")?.value);
+        let machine = self.scene.machine();
+        let waiters: Vec<_> = machine.waiters(&name).map(waiter).collect();
+        assert_eq!(waiters.len(), machine.queue_len(&name) as usize);
+        Ok(if waiters.is_empty() {
+            "nobody waits".to_owned()
+        } else {
+            lines(waiters.into_iter())
+        })
+    }
+
+    fn standing(&mut self, args: &mut ArgumentConsumer<'_>) -> Said {
+        let id = &args.next_pos().ok_or("which request?")?.value;
+        let key = self.keys.get(id).ok_or("no such request")?;
+        Ok(stands(&self.scene.machine().standing(key)))
     }
 }

@@ -21,6 +21,7 @@ mod request_ids;
 mod scene;
 mod simulation;
 mod snapshots;
+mod telling;
 mod tokens;
 mod traffic;
 mod world;

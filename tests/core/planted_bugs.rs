@@ -186,7 +186,7 @@ impl Bug for LateCopyActsAgain {
         let Command::Acquire(acquire) = command else {
             return command;
         };
-        let mut ahead = planted.machine.clone();
+        let mut ahead = through_snapshot(&planted.machine);
         let applied = ahead.applied();
         let next = LogId::new(applied.term.max(1), applied.index + 1);
         let outcome = ahead

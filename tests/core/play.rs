@@ -7,13 +7,16 @@ use fencepost::resource::ResourceName;
 
 use crate::dice::Dice;
 use crate::oracle::{Made, Oracle};
-use crate::scene::{cluster, machine_with, resource};
+use crate::scene::{cluster, machine_within, resource};
 use crate::traffic::{RESOURCES, Traffic};
 
 /// Small enough that ids are forgotten and grants refused all the time.
 pub(crate) const BOUNDS: Bounds = Bounds {
     settled_ids_max: 12,
     live_grants_max: 4,
+    grants_per_holder_max: 3,
+    waiters_max: 7,
+    waiters_per_resource_max: 3,
 };
 
 /// What is played on: the core, or a core with a planted bug.
@@ -90,6 +93,10 @@ impl Seen {
             each.iter()
                 .for_each(|renewal| count(format!("renewal {}", renewal.name())));
         }
+        if let Outcome::Withdraw(each) = outcome {
+            each.iter()
+                .for_each(|place| count(format!("withdrawal {}", place.name())));
+        }
         events
             .iter()
             .for_each(|event| count(format!("event {}", event.name())));
@@ -104,7 +111,7 @@ pub(crate) fn play<S: Subject>(
 ) -> Result<Vec<Entry>, String> {
     let mut dice = Dice::new(seed);
     let mut traffic = Traffic::new(Dice::new(!seed));
-    let mut subject = S::new(machine_with(BOUNDS.settled_ids_max, BOUNDS.live_grants_max));
+    let mut subject = S::new(machine_within(BOUNDS));
     let mut oracle = Oracle::new(cluster(), BOUNDS);
     let mut log = Vec::new();
     for _ in 0..steps {

@@ -53,7 +53,8 @@ fn an_id_whose_grant_lives_is_never_forgotten() {
         AcquireOutcome::Granted {
             token: annas,
             lease,
-            replayed: true
+            replayed: true,
+            after_wait: false
         }
     );
 }

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost::grant::{ClusterId, EndedHow, RequestId, Ttl};
+use fencepost::grant::{ClusterId, EndedHow, LeftHow, RequestId, Ttl};
 use fencepost::issuer::{
-    Acquire, AcquireOutcome, Applied, Bounds, Command, DueLease, Expire, LogId, Machine, Outcome,
-    Release, ReleaseOutcome, Renew, RenewOutcome, Renewal, Replica, RequestKey,
+    Acquire, AcquireOutcome, Applied, Bounds, Command, DueLease, Expire, Leaving, LogId, Machine,
+    Outcome, Promote, PromoteOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewal,
+    Replica, RequestKey, Withdraw, WithdrawOutcome,
 };
 use fencepost::resource::{Holder, IssuerName, ResourceName};
 use fencepost::token::{Token, TokenValue};
@@ -38,10 +39,14 @@ pub(crate) fn machine() -> Machine {
 }
 
 pub(crate) fn machine_with(settled_ids_max: u32, live_grants_max: u64) -> Machine {
-    let bounds = Bounds {
+    machine_within(Bounds {
         settled_ids_max,
         live_grants_max,
-    };
+        ..Bounds::default()
+    })
+}
+
+pub(crate) fn machine_within(bounds: Bounds) -> Machine {
     Machine::with_bounds(IssuerName::new("test").unwrap(), cluster(), bounds)
 }
 
@@ -62,6 +67,14 @@ pub(crate) fn acquire(resource_name: &str, holder_name: &str, id: &str) -> Acqui
         asked_at: None,
         wait_ms: 0,
         stamped_at_ms: STAMP_MS,
+    }
+}
+
+/// The same, and it waits for ten seconds at most.
+pub(crate) fn waiting(acquire: Acquire) -> Acquire {
+    Acquire {
+        wait_ms: 10_000,
+        ..acquire
     }
 }
 
@@ -146,6 +159,51 @@ impl Scene {
         {
             Outcome::Release(outcome) => outcome,
             other => panic!("a release was answered by {other:?}"),
+        }
+    }
+
+    /// The caller of these requests gives up, after so many sends.
+    pub(crate) fn withdraw(
+        &mut self,
+        requests: &[RequestKey],
+        attempt: u32,
+    ) -> Vec<WithdrawOutcome> {
+        self.leave(requests, attempt, LeftHow::Withdrawn)
+    }
+
+    pub(crate) fn leave(
+        &mut self,
+        requests: &[RequestKey],
+        attempt: u32,
+        how: LeftHow,
+    ) -> Vec<WithdrawOutcome> {
+        let places = requests.iter().map(|request| Leaving {
+            request: *request,
+            attempt,
+        });
+        match self
+            .apply(&Command::Withdraw(Withdraw {
+                places: places.collect(),
+                how,
+                stamped_at_ms: STAMP_MS,
+            }))
+            .outcome
+        {
+            Outcome::Withdraw(each) => each,
+            other => panic!("a withdrawal was answered by {other:?}"),
+        }
+    }
+
+    pub(crate) fn promote(&mut self, name: &str) -> PromoteOutcome {
+        match self
+            .apply(&Command::Promote(Promote {
+                resource: resource(name),
+                stamped_at_ms: STAMP_MS,
+            }))
+            .outcome
+        {
+            Outcome::Promote(outcome) => outcome,
+            other => panic!("a promotion was answered by {other:?}"),
         }
     }
 

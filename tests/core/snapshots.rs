@@ -5,8 +5,8 @@ use std::io::Read;
 use fencepost::issuer::{Machine, SnapshotError};
 
 use crate::dice::Dice;
-use crate::play::{Core, Seen, play};
-use crate::scene::{Scene, acquire, machine, machine_with};
+use crate::play::{BOUNDS, Core, Seen, play};
+use crate::scene::{Scene, acquire, machine, machine_with, machine_within};
 
 /// A state with something of everything.
 fn scene() -> Scene {
@@ -120,7 +120,8 @@ fn a_state_of_two_hundred_thousand_grants_comes_in_chunks_and_goes_through() {
     let mut scene = Scene::new();
     let tail = "x".repeat(140);
     for number in 0..200_000 {
-        scene.granted(acquire(&format!("{number:06}-{tail}"), "somebody", "a"));
+        let holder = format!("somebody {}", number % 3);
+        scene.granted(acquire(&format!("{number:06}-{tail}"), &holder, "a"));
     }
     let chunks = scene.machine().snapshot();
     assert!(chunks.iter().all(|chunk| chunk.len() < 70_000));
@@ -139,7 +140,7 @@ fn snapshots_after_random_commands_are_refused_when_anything_in_them_is_changed(
     let mut seen = Seen::default();
     for seed in 0..20 {
         let log = play::<Core>(seed, 300, &mut seen).unwrap();
-        let mut machine = machine_with(12, 4);
+        let mut machine = machine_within(BOUNDS);
         for entry in &log {
             crate::against_oracle::replay(seed, &mut machine, entry);
         }

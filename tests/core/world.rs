@@ -350,7 +350,7 @@ impl World {
                 let holder = &mut self.holders[start.holder];
                 holder.token = holder.token.filter(|held| *held != token.value());
             }
-            Event::FloorRaised { .. } => {}
+            Event::Queued { .. } | Event::Left { .. } | Event::FloorRaised { .. } => {}
         }
         Ok(())
     }

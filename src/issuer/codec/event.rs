@@ -41,6 +41,8 @@ pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
         }
         Event::Renewed {
             resource,
+            // The token names the grant, and its `Granted` named the holder.
+            holder: _,
             token,
             ttl,
             renewals,

@@ -29,6 +29,7 @@ impl Machine {
         grant.expires_at_ms = stamped_at_ms.saturating_add(grant.ttl.as_ms());
         events.push(Event::Renewed {
             resource: grant.resource.clone(),
+            holder: grant.holder.clone(),
             token: grant.token,
             ttl: grant.ttl,
             renewals: grant.renewals,

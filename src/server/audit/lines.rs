@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     grant::ClusterId,
-    issuer::{Command, Event, LogId, Machine},
+    issuer::{Command, Event, LogId, Machine, Outcome},
     server::raft::RecordKind,
     token::TokenValue,
 };
@@ -106,7 +106,7 @@ pub(super) fn entry(out: &mut Vec<u8>, head: &Head, kind: &RecordKind) {
         } => {
             let mut line = head.line("entry");
             line.insert("command".to_owned(), asked(command));
-            line.insert("outcome".to_owned(), json!({ "result": outcome.name() }));
+            line.insert("outcome".to_owned(), answered(outcome));
             line.insert("events".to_owned(), events.iter().map(happened).collect());
             line
         }
@@ -168,6 +168,17 @@ fn asked(command: &Command) -> Value {
     value
 }
 
+/// An outcome, by its name; a withdrawal has one more word for each of its places.
+fn answered(outcome: &Outcome) -> Value {
+    match outcome {
+        Outcome::Withdraw(each) => {
+            let places: Vec<_> = each.iter().map(|place| place.name()).collect();
+            json!({ "result": outcome.name(), "places": places })
+        }
+        _ => json!({ "result": outcome.name() }),
+    }
+}
+
 /// An event, by its name and what it is about.
 fn happened(event: &Event) -> Value {
     let mut value = match event {
@@ -190,11 +201,13 @@ fn happened(event: &Event) -> Value {
         }),
         Event::Renewed {
             resource,
+            holder,
             token,
             ttl,
             renewals,
         } => json!({
             "resource": resource.as_str(),
+            "holder": holder.as_str(),
             "token": token.to_string(),
             "ttl_ms": ttl.as_ms(),
             "renewals": renewals,
@@ -250,7 +263,7 @@ mod tests {
     use super::*;
     use crate::{
         grant::Ttl,
-        issuer::{Acquire, AcquireOutcome, Outcome, RequestKey},
+        issuer::{Acquire, AcquireOutcome, RequestKey},
         resource::{Holder, ResourceName},
         token::Token,
     };

@@ -71,14 +71,21 @@ impl Admission {
 fn starts_something(command: &Command) -> bool {
     match command {
         Command::Acquire(_) | Command::RaiseFloor(_) => true,
-        Command::Renew(_) | Command::Release(_) | Command::Expire(_) | Command::Revoke(_) => false,
+        Command::Renew(_)
+        | Command::Release(_)
+        | Command::Expire(_)
+        | Command::Revoke(_)
+        | Command::Withdraw(_)
+        | Command::Promote(_) => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::issuer::{Expire, RaiseFloor, Renew};
+    use crate::grant::LeftHow;
+    use crate::issuer::{Expire, Promote, RaiseFloor, Renew, Withdraw};
+    use crate::resource::ResourceName;
 
     #[test]
     fn ending_and_renewing_is_never_held_back() {
@@ -100,9 +107,18 @@ mod tests {
             leases: Vec::new(),
             stamped_at_ms: 0,
         });
-        let others = [admission.admit(&renew), admission.admit(&expire)];
+        let withdraw = Command::Withdraw(Withdraw {
+            places: Vec::new(),
+            how: LeftHow::Detached,
+            stamped_at_ms: 0,
+        });
+        let promote = Command::Promote(Promote {
+            resource: ResourceName::new("r").expect("a name"),
+            stamped_at_ms: 0,
+        });
+        let others = [renew, expire, withdraw, promote].map(|command| admission.admit(&command));
         assert!(others.iter().all(Option::is_some));
-        assert_eq!(admission.under_way(), 3, "the refused one is not counted");
+        assert_eq!(admission.under_way(), 5, "the refused one is not counted");
         drop((first, others));
         assert!(admission.admit(&floor).is_some());
     }

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use crate::{
-    grant::Ttl,
-    issuer::{self, AcquireOutcome, Command, HeldBy, Outcome},
+    grant::{AskedAt, Ttl},
+    issuer::{self, AcquireOutcome, Command, HeldBy, LogId, Outcome},
     server::{
         api::{
             Api,
@@ -16,7 +16,7 @@ use crate::{
     },
     token::Token,
     wire::{
-        failure::{Failure, Reason},
+        failure::{Effect, Failure, Reason},
         v1::{self, ResponseHeader, acquire_response::Outcome as Wire},
     },
 };
@@ -63,6 +63,9 @@ impl Method for Acquire {
         let Outcome::Acquire(outcome) = committed.outcome else {
             return Err(mismatched(&committed.outcome));
         };
+        if outcome == AcquireOutcome::TooOld {
+            return Err(api.too_old(asked.asked_at, committed.at).into());
+        }
         let outcome = api.acquired(outcome, stamped_at_ms)?;
         Ok(v1::AcquireResponse {
             header: Some(api.header(committed.at.index)),
@@ -75,6 +78,14 @@ impl Method for Acquire {
     }
 }
 
+fn forgotten() -> Failure {
+    Failure::new(
+        Reason::TooOld,
+        "this request id may have been forgotten, so its outcome is unknown: ask again under a new \
+         one, which supersedes the old grant if there is one",
+    )
+}
+
 impl Api {
     fn acquired(&self, outcome: AcquireOutcome, stamped_at_ms: u64) -> Result<Wire, Failure> {
         Ok(match outcome {
@@ -82,10 +93,30 @@ impl Api {
                 token,
                 lease,
                 replayed,
-            } => Wire::Granted(self.granted(token, lease, replayed, stamped_at_ms)),
-            AcquireOutcome::Held { by, replayed } => {
+                after_wait,
+            } => Wire::Granted(v1::Granted {
+                after_wait,
+                ..self.granted(token, lease, replayed, stamped_at_ms)
+            }),
+            AcquireOutcome::Held {
+                by,
+                queue,
+                replayed,
+            } => {
                 self.counted.held.inc();
-                Wire::Held(self.held(by, replayed))
+                Wire::Held(v1::Held {
+                    queue,
+                    ..self.held(by, replayed)
+                })
+            }
+            AcquireOutcome::Left { how } => Wire::Left(v1::Left {
+                how: v1::LeftHow::from(how).into(),
+            }),
+            AcquireOutcome::Queued { .. } => {
+                return Err(Failure::new(
+                    Reason::UnknownOutcome,
+                    "the request waits for the resource, and this node does not wait with it",
+                ));
             }
             AcquireOutcome::Ended { token, how } => {
                 self.counted.ended.inc();
@@ -94,13 +125,7 @@ impl Api {
                     how: v1::EndedHow::from(how).into(),
                 })
             }
-            AcquireOutcome::TooOld => {
-                return Err(Failure::new(
-                    Reason::TooOld,
-                    "this request id may have been forgotten, so its outcome is unknown: ask again \
-                     under a new one, which supersedes the old grant if there is one",
-                ));
-            }
+            AcquireOutcome::TooOld => return Err(forgotten()),
             AcquireOutcome::ParametersDiffer => {
                 return Err(Failure::new(
                     Reason::RequestIdReused,
@@ -114,7 +139,60 @@ impl Api {
                     format!("the cluster has {limit} live grants, as many as it may have"),
                 ));
             }
+            AcquireOutcome::TooManyGrantsOfHolder { limit, .. } => {
+                return Err(Failure::new(
+                    Reason::Limit,
+                    format!(
+                        "the holder has {limit} grants and places in queues, as many as one holder \
+                         may have"
+                    ),
+                ));
+            }
+            AcquireOutcome::TooManyWaiters {
+                limit, of_resource, ..
+            } => {
+                let whose = if of_resource {
+                    "the resource"
+                } else {
+                    "the cluster"
+                };
+                return Err(Failure::new(
+                    Reason::Limit,
+                    format!("{whose} has {limit} waiters, as many as it may have"),
+                ));
+            }
         })
+    }
+
+    /// Nothing was stored, for one of three reasons. Only the first is about being late; an `asked_at`
+    /// that no answer of this cluster gave is the caller's mistake, and a new id does not mend it.
+    fn too_old(&self, asked_at: Option<AskedAt>, at: LogId) -> Failure {
+        let Some(asked_at) = asked_at else {
+            return forgotten();
+        };
+        let ours = self
+            .raft
+            .state()
+            .read(|replica| replica.machine().cluster());
+        if ours.is_some_and(|ours| ours != asked_at.cluster) {
+            return Failure::new(
+                Reason::TooOld,
+                "asked_at names another cluster, so the outcome of this request id is unknown: ask \
+                 again under a new one, with asked_at from an answer of this cluster",
+            );
+        }
+        if asked_at.applied < at.index {
+            return forgotten();
+        }
+        let mut failure = Failure::invalid(
+            "asked_at.applied_index",
+            format!(
+                "is {}, and this cluster has applied {} only: take it from one of its answers",
+                asked_at.applied, at.index
+            ),
+        );
+        failure.effect = Effect::Unknown;
+        failure
     }
 
     fn granted(&self, token: Token, lease: Ttl, replayed: bool, stamped_at_ms: u64) -> v1::Granted {

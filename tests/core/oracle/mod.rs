@@ -1,13 +1,14 @@
 //! The oracle: the same rules, written so plainly that one can see that they are right.
 //!
-//! It keeps everything that ever happened in two lists, forgets nothing, and finds each answer by
-//! looking through them. Nothing in it is shared with the core but the words.
+//! It keeps everything that ever happened in two lists, and who waits in a third, forgets nothing, and
+//! finds each answer by looking through them. Nothing in it is shared with the core but the words.
 
-use fencepost::grant::{ClusterId, EndedHow, Ttl};
+mod asks;
+
+use fencepost::grant::{ClusterId, EndedHow, LeftHow, Ttl};
 use fencepost::issuer::{
-    Acquire, AcquireOutcome, Bounds, Command, Event, Expire, HeldBy, LogId, Outcome, RaiseFloor,
-    RaiseFloorOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, RequestKey, Revoke,
-    RevokeOutcome,
+    Bounds, Command, Event, Expire, LogId, Outcome, RaiseFloor, RaiseFloorOutcome, Release,
+    ReleaseOutcome, Renew, RenewOutcome, RequestKey, Revoke, RevokeOutcome,
 };
 use fencepost::resource::{Holder, Reason, ResourceName};
 use fencepost::token::{Token, TokenValue};
@@ -19,6 +20,7 @@ pub(crate) struct Made {
     pub(crate) holder: Holder,
     pub(crate) token: Token,
     pub(crate) ttl: Ttl,
+    pub(crate) after_wait: bool,
     pub(crate) renewals: u64,
     pub(crate) granted_at_ms: u64,
     pub(crate) expires_at_ms: u64,
@@ -26,24 +28,49 @@ pub(crate) struct Made {
     request: usize,
 }
 
-/// A request id that was applied once.
+impl Made {
+    /// The lease that it has: one that nobody claimed yet is short.
+    pub(crate) fn lease(&self) -> Ttl {
+        if self.after_wait && self.renewals == 0 {
+            Ttl::from_ms(self.ttl.as_ms().min(2_000)).unwrap()
+        } else {
+            self.ttl
+        }
+    }
+}
+
+/// A request id that was applied once, by an acquire or by a withdrawal.
 #[derive(Debug, Clone)]
-struct Asked {
-    key: RequestKey,
+pub(crate) struct Asked {
+    pub(crate) key: RequestKey,
+    pub(crate) resource: ResourceName,
+    pub(crate) holder: Holder,
+    pub(crate) attempt: u32,
     first_index: u64,
     ttl: Ttl,
     wait_ms: u32,
-    came_out: CameOut,
+    pub(crate) came_out: CameOut,
     /// Which settlement this was, counted from 1.
     settled: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum CameOut {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum CameOut {
+    /// It is in the line.
+    Waiting,
     /// The place of the grant in the list of grants.
     Granted(usize),
     Held,
     TooMany,
+    TooManyWaiters {
+        of_resource: bool,
+    },
+    TooManyOfHolder,
+    Left(LeftHow),
+    /// Withdrawn before it came.
+    Marked,
+    /// It came after all, with a later send, and has another entry in the list since.
+    Overtaken,
 }
 
 pub(crate) struct Oracle {
@@ -51,19 +78,21 @@ pub(crate) struct Oracle {
     bounds: Bounds,
     pub(crate) floor: u128,
     pub(crate) made: Vec<Made>,
-    asked: Vec<Asked>,
+    pub(crate) asked: Vec<Asked>,
+    /// Who waits, for whatever, in the order in which they came: places in the list of requests.
+    line: Vec<usize>,
     settlements: u64,
 }
 
 impl Oracle {
     pub(crate) fn new(cluster: ClusterId, bounds: Bounds) -> Self {
-        let (made, asked) = (Vec::new(), Vec::new());
         Self {
             cluster,
             bounds,
             floor: 0,
-            made,
-            asked,
+            made: Vec::new(),
+            asked: Vec::new(),
+            line: Vec::new(),
             settlements: 0,
         }
     }
@@ -78,11 +107,30 @@ impl Oracle {
                 ended: self.expire(expire, &mut events),
             },
             Command::Revoke(revoke) => Outcome::Revoke(self.revoke(revoke, &mut events)),
+            Command::Withdraw(withdraw) => {
+                Outcome::Withdraw(self.withdraw(at, withdraw, &mut events))
+            }
+            Command::Promote(promote) => Outcome::Promote(self.promote(at, promote, &mut events)),
             Command::RaiseFloor(raise) => {
                 Outcome::RaiseFloor(self.raise_floor(at, *raise, &mut events))
             }
         };
+        self.hand_over(at, command, &mut events);
         (outcome, events)
+    }
+
+    /// An entry that ended one grant and made none gives the resource to whoever is first in line.
+    fn hand_over(&mut self, at: LogId, command: &Command, events: &mut Vec<Event>) {
+        let stamp = match command {
+            Command::Release(Release { stamped_at_ms, .. })
+            | Command::Expire(Expire { stamped_at_ms, .. })
+            | Command::Revoke(Revoke { stamped_at_ms, .. }) => *stamped_at_ms,
+            _ => return,
+        };
+        if let [Event::Ended { resource, .. }] = &events[..] {
+            let resource = resource.clone();
+            self.grant_first(at, &resource, stamp, events);
+        }
     }
 
     pub(crate) fn live(&self) -> impl Iterator<Item = &Made> {
@@ -99,10 +147,23 @@ impl Oracle {
     }
 
     pub(crate) fn known_ids(&self) -> usize {
-        self.asked
-            .iter()
-            .filter(|asked| !self.forgotten(asked))
-            .count()
+        self.asked.iter().filter(|asked| self.knows(asked)).count()
+    }
+
+    /// Who waits for a resource, in order.
+    pub(crate) fn line_of(&self, resource: &ResourceName) -> Vec<usize> {
+        let line = self.line.iter().copied();
+        line.filter(|place| self.asked[*place].resource == *resource)
+            .collect()
+    }
+
+    /// Everybody who waits.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Asked> {
+        self.line.iter().map(|place| &self.asked[*place])
+    }
+
+    pub(crate) fn knows(&self, asked: &Asked) -> bool {
+        !self.forgotten(asked) && asked.came_out != CameOut::Overtaken
     }
 
     /// An id is forgotten when as many later ids as are remembered have settled.
@@ -111,136 +172,6 @@ impl Oracle {
         asked
             .settled
             .is_some_and(|settled| self.settlements >= settled + kept)
-    }
-
-    fn acquire(&mut self, at: LogId, acquire: &Acquire, events: &mut Vec<Event>) -> AcquireOutcome {
-        let known = self
-            .asked
-            .iter()
-            .find(|asked| asked.key == acquire.request && !self.forgotten(asked));
-        if let Some(known) = known {
-            return self.replay(known, acquire);
-        }
-        if let Some(asked_at) = acquire.asked_at {
-            let elsewhere = asked_at.cluster != self.cluster;
-            let from_the_future = asked_at.applied >= at.index;
-            let overtaken = self
-                .asked
-                .iter()
-                .any(|asked| self.forgotten(asked) && asked.first_index > asked_at.applied);
-            if elsewhere || from_the_future || overtaken {
-                return AcquireOutcome::TooOld;
-            }
-        }
-        let holding = self
-            .made
-            .iter()
-            .position(|made| made.ended.is_none() && made.resource == acquire.resource);
-        match holding {
-            Some(holding) if self.made[holding].holder != acquire.holder => {
-                self.remember(at, acquire, CameOut::Held);
-                let Made { holder, token, .. } = self.made[holding].clone();
-                AcquireOutcome::Held {
-                    by: Some(HeldBy { holder, token }),
-                    replayed: false,
-                }
-            }
-            Some(holding) => {
-                self.end(holding, EndedHow::Superseded, None, events);
-                self.make(at, acquire, events)
-            }
-            None if self.live().count() as u64 == self.bounds.live_grants_max => {
-                self.remember(at, acquire, CameOut::TooMany);
-                let limit = self.bounds.live_grants_max;
-                AcquireOutcome::TooManyGrants {
-                    limit,
-                    replayed: false,
-                }
-            }
-            None => self.make(at, acquire, events),
-        }
-    }
-
-    fn replay(&self, known: &Asked, acquire: &Acquire) -> AcquireOutcome {
-        if known.ttl != acquire.ttl || known.wait_ms != acquire.wait_ms {
-            return AcquireOutcome::ParametersDiffer;
-        }
-        match known.came_out {
-            CameOut::Granted(made) => {
-                let made = &self.made[made];
-                match made.ended {
-                    Some(how) => AcquireOutcome::Ended {
-                        token: made.token,
-                        how,
-                    },
-                    None => AcquireOutcome::Granted {
-                        token: made.token,
-                        lease: made.ttl,
-                        replayed: true,
-                    },
-                }
-            }
-            CameOut::Held => {
-                let by = self.live().find(|made| made.resource == acquire.resource);
-                let by = by.map(|made| HeldBy {
-                    holder: made.holder.clone(),
-                    token: made.token,
-                });
-                AcquireOutcome::Held { by, replayed: true }
-            }
-            CameOut::TooMany => {
-                let limit = self.bounds.live_grants_max;
-                AcquireOutcome::TooManyGrants {
-                    limit,
-                    replayed: true,
-                }
-            }
-        }
-    }
-
-    fn make(&mut self, at: LogId, acquire: &Acquire, events: &mut Vec<Event>) -> AcquireOutcome {
-        let value = self.floor + u128::from(at.term) * 65_536 + u128::from(at.index);
-        let value = TokenValue::new(u64::try_from(value).unwrap()).unwrap();
-        let token = Token::new(value, at.term, at.index);
-        self.remember(at, acquire, CameOut::Granted(self.made.len()));
-        self.made.push(Made {
-            resource: acquire.resource.clone(),
-            holder: acquire.holder.clone(),
-            token,
-            ttl: acquire.ttl,
-            renewals: 0,
-            granted_at_ms: acquire.stamped_at_ms,
-            expires_at_ms: acquire.stamped_at_ms + acquire.ttl.as_ms(),
-            ended: None,
-            request: self.asked.len() - 1,
-        });
-        events.push(Event::Granted {
-            resource: acquire.resource.clone(),
-            holder: acquire.holder.clone(),
-            token,
-            ttl: acquire.ttl,
-            request: acquire.request,
-        });
-        AcquireOutcome::Granted {
-            token,
-            lease: acquire.ttl,
-            replayed: false,
-        }
-    }
-
-    fn remember(&mut self, at: LogId, acquire: &Acquire, came_out: CameOut) {
-        let settled = match came_out {
-            CameOut::Granted(_) => None,
-            CameOut::Held | CameOut::TooMany => Some(self.settlement()),
-        };
-        self.asked.push(Asked {
-            key: acquire.request,
-            first_index: at.index,
-            ttl: acquire.ttl,
-            wait_ms: acquire.wait_ms,
-            came_out,
-            settled,
-        });
     }
 
     fn settlement(&mut self) -> u64 {
@@ -287,6 +218,7 @@ impl Oracle {
             made.expires_at_ms = renew.stamped_at_ms + made.ttl.as_ms();
             let Made {
                 resource,
+                holder,
                 token,
                 ttl,
                 renewals,
@@ -294,6 +226,7 @@ impl Oracle {
             } = made.clone();
             events.push(Event::Renewed {
                 resource,
+                holder,
                 token,
                 ttl,
                 renewals,
