@@ -253,6 +253,8 @@ fn stamped_at_ms(command: &Command) -> u64 {
         Command::Expire(expire) => expire.stamped_at_ms,
         Command::Revoke(revoke) => revoke.stamped_at_ms,
         Command::RaiseFloor(raise) => raise.stamped_at_us / 1_000,
+        Command::Withdraw(withdraw) => withdraw.stamped_at_ms,
+        Command::Promote(promote) => promote.stamped_at_ms,
     }
 }
 

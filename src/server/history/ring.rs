@@ -30,19 +30,27 @@ impl Moment {
 
 fn names_bytes(event: &Event) -> usize {
     let (resource, holder, reason) = match event {
-        Event::Granted {
-            resource, holder, ..
-        } => (resource, Some(holder), None),
-        Event::Renewed { resource, .. } => (resource, None, None),
         Event::Ended {
             resource,
             holder,
             reason,
             ..
-        } => (resource, Some(holder), reason.as_ref()),
+        } => (resource, holder, reason.as_ref()),
+        Event::Granted {
+            resource, holder, ..
+        }
+        | Event::Renewed {
+            resource, holder, ..
+        }
+        | Event::Queued {
+            resource, holder, ..
+        }
+        | Event::Left {
+            resource, holder, ..
+        } => (resource, holder, None),
         Event::FloorRaised { .. } => return 0,
     };
-    let holder = holder.map_or(0, |name| NAME_HEAD_BYTES + name.as_str().len());
+    let holder = NAME_HEAD_BYTES + holder.as_str().len();
     let reason = reason.map_or(0, |text| NAME_HEAD_BYTES + text.as_str().len());
     NAME_HEAD_BYTES + resource.as_str().len() + holder + reason
 }

@@ -50,6 +50,7 @@ fn change(index: u64) -> Arc<Record> {
 fn renewals(index: u64, count: u64) -> Arc<Record> {
     let renewed = |n| Event::Renewed {
         resource: ResourceName::new(format!("r-{n}")).unwrap(),
+        holder: Holder::new("h").unwrap(),
         token: token(n),
         ttl: Ttl::default(),
         renewals: 1,

@@ -154,6 +154,7 @@ mod tests {
                 let (ttl, renewals) = (crate::grant::Ttl::default(), 1);
                 Event::Renewed {
                     resource,
+                    holder,
                     token,
                     ttl,
                     renewals,

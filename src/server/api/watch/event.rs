@@ -1,7 +1,7 @@
 //! One event, as a watcher is told.
 
 use crate::{
-    grant::EndedHow,
+    grant::{EndedHow, LeftHow},
     issuer::Event,
     wire::v1::{WatchEvent, WatchEventKind},
 };
@@ -13,24 +13,28 @@ pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
             resource,
             holder,
             token,
-            ttl,
+            lease,
+            after_wait,
             ..
         } => WatchEvent {
             kind: WatchEventKind::Granted.into(),
             resource: resource.to_string(),
             holder: holder.to_string(),
             token: Some((*token).into()),
-            lease_ms: ttl.as_ms(),
+            lease_ms: lease.as_ms(),
+            after_wait: *after_wait,
             ..WatchEvent::default()
         },
         Event::Renewed {
             resource,
+            holder,
             token,
             ttl,
             ..
         } => WatchEvent {
             kind: WatchEventKind::Renewed.into(),
             resource: resource.to_string(),
+            holder: holder.to_string(),
             token: Some((*token).into()),
             lease_ms: ttl.as_ms(),
             ..WatchEvent::default()
@@ -50,6 +54,29 @@ pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
             reason: reason.as_ref().map(ToString::to_string).unwrap_or_default(),
             ..WatchEvent::default()
         },
+        Event::Queued {
+            resource,
+            holder,
+            position,
+            ..
+        } => WatchEvent {
+            kind: WatchEventKind::Queued.into(),
+            resource: resource.to_string(),
+            holder: holder.to_string(),
+            position: *position,
+            ..WatchEvent::default()
+        },
+        Event::Left {
+            resource,
+            holder,
+            how,
+            ..
+        } => WatchEvent {
+            kind: left(*how).into(),
+            resource: resource.to_string(),
+            holder: holder.to_string(),
+            ..WatchEvent::default()
+        },
         Event::FloorRaised { .. } => return None,
     };
     Some(WatchEvent { at_unix_ms, ..told })
@@ -61,5 +88,14 @@ fn end(how: EndedHow) -> WatchEventKind {
         EndedHow::Expired => WatchEventKind::Expired,
         EndedHow::Revoked => WatchEventKind::Revoked,
         EndedHow::Superseded => WatchEventKind::Superseded,
+    }
+}
+
+fn left(how: LeftHow) -> WatchEventKind {
+    match how {
+        LeftHow::Withdrawn => WatchEventKind::Withdrawn,
+        LeftHow::WaitedOut => WatchEventKind::WaitedOut,
+        LeftHow::Superseded => WatchEventKind::PlaceSuperseded,
+        LeftHow::Detached => WatchEventKind::Detached,
     }
 }
