@@ -30,6 +30,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         AcquireOutcome::Ended(ended) => {
             return Err(format!("it was {} meanwhile", ended.how).into());
         }
+        // Only who waits in line has a place to lose.
+        AcquireOutcome::Left(how) => return Err(format!("its place in line is {how}").into()),
     };
     println!("{holder} has {resource} with token {}", acquired.token);
 

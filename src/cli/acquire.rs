@@ -3,20 +3,23 @@
 use super::caller::{Caller, Next};
 use super::exit::{self, Failure, REFUSED};
 use super::holder::{self, quoted};
+use super::in_line::Waiter;
 use super::{connection::Output, duration};
 use fencepost::client::{AcquireOutcome, Acquired, Ask, Ended, HeldBy, RenewOutcome, RequestKey};
-use fencepost::grant::Ttl;
+use fencepost::grant::{LeftHow, Ttl};
 use fencepost::resource::ResourceName;
 use serde::Serialize;
 use std::time::Duration;
 
 const AFTER_HELP: &str = "\
 The same holder asking again supersedes its own grant, and gets a higher token. Anybody else is refused \
-(exit code 3) until the grant is released, revoked, or not renewed for its TTL.
+(exit code 3) until the grant is released, revoked, or not renewed for its TTL. With --wait the command stands \
+in line instead, first come first served; Ctrl-C leaves it.
 
 Examples:
   fencepost acquire nightly-report
   fencepost acquire nightly-report --holder worker-7 --ttl 5m
+  fencepost acquire nightly-report --wait 10m
   TOKEN=$(fencepost acquire nightly-report --quiet) && run-report --fencing-token \"$TOKEN\"";
 
 /// Arguments of `fencepost acquire`.
@@ -34,6 +37,11 @@ pub(crate) struct Args {
     #[arg(allow_hyphen_values = true)]
     ttl: Ttl,
 
+    /// Stand in line for at most this long when somebody else has it, up to 24h
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_wait)]
+    #[arg(allow_hyphen_values = true)]
+    wait: Option<Duration>,
+
     /// Print the token alone, for scripts
     #[arg(long, short)]
     quiet: bool,
@@ -46,15 +54,30 @@ pub(crate) struct Args {
 /// Asks, and renews at once what an earlier copy of the same request was granted.
 pub(crate) async fn run(args: Args, caller: Caller) -> exit::Outcome {
     let (resource, holder) = (args.resource.clone(), args.holder.holder());
-    let mut ask = match args.request_id.clone() {
-        Some(key) => Ask::resume(resource, holder, args.ttl, key),
-        None => caller.client.ask(resource, holder, args.ttl),
+    let ask = match args.request_id.clone() {
+        Some(key) => Ask::resume(resource, holder.clone(), args.ttl, key),
+        None => caller.client.ask(resource, holder.clone(), args.ttl),
     };
-    let outcome = caller.client.acquire_with(&mut ask).await;
+    let mut ask = ask.wait(args.wait.unwrap_or_default());
+    let outcome = match args.wait {
+        None => caller.client.acquire_with(&mut ask).await,
+        Some(wait) => {
+            let waiter = Waiter {
+                caller: &caller,
+                resource: &args.resource,
+                holder: &holder,
+                ttl: args.ttl,
+                wait,
+                quiet: args.quiet,
+            };
+            waiter.acquire(&mut ask).await?
+        }
+    };
     match outcome.map_err(|error| caller.failed(&error, &ask_again(&args, &ask)))? {
         AcquireOutcome::Granted(acquired) => granted(&args, &caller, acquired).await,
         AcquireOutcome::Held(held) => refuse_held(&args, &caller, &held),
         AcquireOutcome::Ended(ended) => refuse_ended(&args, &caller, &ended),
+        AcquireOutcome::Left(how) => refuse_left(&args, &caller, how),
     }
 }
 
@@ -66,16 +89,23 @@ fn ask_again(args: &Args, ask: &Ask) -> Next {
         duration::exact(args.ttl.as_duration()),
         ask.key(),
     );
+    let wait = match ask.sent_wait() {
+        Duration::ZERO => String::new(),
+        wait => format!(" --wait {}", duration::exact(wait)),
+    };
     Next::new(
         "It may have been granted. Ask again under the same id, which takes effect at most once:",
-        format!("fencepost acquire {resource} --holder {holder} --ttl {ttl} --request-id {key}"),
+        format!(
+            "fencepost acquire {resource} --holder {holder} --ttl {ttl}{wait} --request-id {key}"
+        ),
     )
 }
 
 async fn granted(args: &Args, caller: &Caller, acquired: Acquired) -> exit::Outcome {
     let mut lease = acquired.lease;
     if acquired.safe_until().is_none() {
-        // When a replayed grant began is not known: only a renewal says how long it lasts.
+        // When a grant that was replayed or came out of the line began is not known: only a renewal says
+        // how long it lasts, and makes the 2 s of the latter the whole TTL.
         let renewals = [acquired.renewal()];
         let token = acquired.token;
         let next = Next::new(
@@ -155,6 +185,37 @@ fn refuse_ended(args: &Args, caller: &Caller, ended: &Ended) -> exit::Outcome {
     caller.refuse(failure, &EndedJson::new(args.resource.as_str(), ended))
 }
 
+fn refuse_left(args: &Args, caller: &Caller, how: LeftHow) -> exit::Outcome {
+    let resource = quoted(args.resource.as_str());
+    let waited = duration::human(args.wait.unwrap_or_default());
+    let (message, hint) = match how {
+        LeftHow::WaitedOut => (
+            format!("{resource} was not granted within {waited}"),
+            format!("`fencepost inspect {resource}` tells who has it, and how many are in line."),
+        ),
+        LeftHow::Withdrawn => (
+            format!("the place in line for {resource} was withdrawn"),
+            "Somebody who knew its request id took it back.".to_owned(),
+        ),
+        LeftHow::Superseded => (
+            format!("{} asked for {resource} anew", args.holder.holder()),
+            "The newer command has taken over the place in line. Give each its own --holder."
+                .to_owned(),
+        ),
+        LeftHow::Detached => (
+            format!("the place in line for {resource} is lost"),
+            "The cluster could not reach the node that this command waited at for 2 s. Ask again."
+                .to_owned(),
+        ),
+    };
+    let json = LeftJson {
+        outcome: "left",
+        resource: args.resource.as_str(),
+        how: how.as_str(),
+    };
+    caller.refuse(Failure::new(REFUSED, message).hint(hint), &json)
+}
+
 /// Milliseconds as JSON carries them.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
@@ -169,6 +230,7 @@ struct GrantedJson<'a> {
     term: u64,
     index: u64,
     lease_ms: u64,
+    after_wait: bool,
     replayed: bool,
     issuer: &'a str,
     cluster_id: Option<String>,
@@ -184,6 +246,7 @@ impl<'a> GrantedJson<'a> {
             term: acquired.token.term(),
             index: acquired.token.index(),
             lease_ms: millis(lease),
+            after_wait: acquired.after_wait,
             replayed: acquired.replayed,
             issuer: acquired.sequencer.issuer.as_str(),
             cluster_id: caller.client.cluster_id().map(|id| id.to_string()),
@@ -200,6 +263,13 @@ struct HeldJson<'a> {
     remaining_ms: u64,
     queue: u32,
     replayed: bool,
+}
+
+#[derive(Serialize)]
+struct LeftJson<'a> {
+    outcome: &'static str,
+    resource: &'a str,
+    how: &'static str,
 }
 
 /// A grant that is no more, for scripts.

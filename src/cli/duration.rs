@@ -1,7 +1,7 @@
 //! Durations as people write them: `500ms`, `30s`, `5m`, `1h 30m`.
 
 use fencepost::grant::Ttl;
-use fencepost::limits::{TTL_MS_MAX, TTL_MS_MIN};
+use fencepost::limits::{TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX};
 use std::time::Duration;
 
 /// Parses a duration argument. A bare number is refused, because nobody knows what it counts.
@@ -29,6 +29,23 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Ttl, String> {
         return Err(range());
     }
     Ttl::try_from(parse(text)?).map_err(|_| range())
+}
+
+/// Parses how long to stand in line.
+///
+/// # Errors
+///
+/// A sentence that names the accepted form, or the limits.
+pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
+    let most = Duration::from_millis(WAIT_MS_MAX);
+    match parse(text) {
+        Ok(wait) if !wait.is_zero() && wait <= most => Ok(wait),
+        Err(malformed) if !text.starts_with('-') => Err(malformed),
+        _ => Err(format!(
+            "a wait must be longer than 0s, and at most {}h",
+            most.as_secs() / 3_600
+        )),
+    }
 }
 
 /// Parses a duration that must not be zero.

@@ -201,7 +201,7 @@ impl<'a> Grant<'a> {
 
     /// Who holds the live grant with this token. It is only asked for advice, so a failure is no answer.
     async fn whose(&self, caller: &Caller) -> Option<String> {
-        let live = caller.client.inspect(self.resource).await.ok()??;
+        let live = caller.client.inspect(self.resource).await.ok()?.grant?;
         (live.token.value() == self.token).then(|| live.holder.to_string())
     }
 }

@@ -38,13 +38,17 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) async fn inspect(args: InspectArgs, caller: Caller) -> exit::Outcome {
-    let grant = caller.client.inspect(&args.resource).await;
-    let grant = grant.map_err(|error| caller.failed(&error, &Next::none()))?;
+    let found = caller.client.inspect(&args.resource).await;
+    let found = found.map_err(|error| caller.failed(&error, &Next::none()))?;
     let name = quoted(args.resource.as_str());
-    let human = match &grant {
+    let queue = found.queue;
+    let human = match &found.grant {
+        None if queue > 0 => {
+            format!("{name} is about to be granted to the first of {queue} in line.")
+        }
         None => format!("{name} is free."),
         Some(grant) => format!(
-            "{name} is held by {}.\n\n  token     {}\n  lease     {} of {} left, unless renewed\n  renewals  {}",
+            "{name} is held by {}.\n\n  token     {}\n  lease     {} of {} left, unless renewed\n  renewals  {}\n  in line   {queue}",
             grant.holder,
             grant.token,
             duration::human(grant.remaining),
@@ -54,8 +58,9 @@ pub(crate) async fn inspect(args: InspectArgs, caller: Caller) -> exit::Outcome 
     };
     let json = InspectJson {
         resource: args.resource.as_str(),
-        free: grant.is_none(),
-        grant: grant.as_ref().map(GrantJson::new),
+        free: found.grant.is_none(),
+        queue,
+        grant: found.grant.as_ref().map(GrantJson::new),
     };
     caller.answer(&human, &json)
 }
@@ -129,6 +134,7 @@ fn row(resource: &str, token: &str, left: &str, holder: &str) -> String {
 struct InspectJson<'a> {
     resource: &'a str,
     free: bool,
+    queue: u32,
     grant: Option<GrantJson<'a>>,
 }
 

@@ -19,6 +19,7 @@ mod end;
 mod exit;
 mod floor;
 mod holder;
+mod in_line;
 mod look;
 mod man;
 mod number;

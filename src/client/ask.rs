@@ -3,8 +3,10 @@
 use super::clock::BootInstant;
 use crate::grant::{AskedAt, RequestId, Ttl};
 use crate::resource::{Holder, ResourceName};
+use crate::wire::v1;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// One asking: who wants what for how long, under which request id.
 ///
@@ -18,6 +20,10 @@ pub struct Ask {
     pub(super) resource: ResourceName,
     pub(super) holder: Holder,
     pub(super) ttl: Ttl,
+    /// How long to stand in line.
+    pub(super) wait: Duration,
+    /// The same as all copies of this id carry it: shorter if a forgotten id had used a part of it up.
+    pub(super) wait_that_is_sent: Duration,
     pub(super) key: RequestKey,
     /// When the first send left, if it left from this process.
     pub(super) first_sent: Option<BootInstant>,
@@ -38,6 +44,8 @@ impl Ask {
             resource,
             holder,
             ttl,
+            wait: Duration::ZERO,
+            wait_that_is_sent: Duration::ZERO,
             key: RequestKey::new(request_id),
             first_sent: None,
             resumed: false,
@@ -45,19 +53,38 @@ impl Ask {
         }
     }
 
-    /// Takes an asking up again that another process began. Resource, holder and TTL must be the same
-    /// as they were, or the cluster refuses the request id.
+    /// Stands in line for at most `wait` when the resource is not free, up to 24 h. It runs from the moment
+    /// that the first copy arrived, through lost connections and elections. Zero does not wait.
+    ///
+    /// Set it before the first send: with another wait the cluster refuses the request id.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        (self.wait, self.wait_that_is_sent) = (wait, wait);
+        self
+    }
+
+    /// Takes an asking up again that another process began. Resource, holder, TTL and
+    /// [wait](Self::wait) must be the same as they were, or the cluster refuses the request id.
     #[must_use]
     pub fn resume(resource: ResourceName, holder: Holder, ttl: Ttl, key: RequestKey) -> Self {
         Self {
             resource,
             holder,
             ttl,
+            wait: Duration::ZERO,
+            wait_that_is_sent: Duration::ZERO,
             resumed: key.attempts > 0,
             open: key.attempts > 0,
             key,
             first_sent: None,
         }
+    }
+
+    /// The wait that all copies of this request carry: what was set, or the rest of it when an earlier request
+    /// id had been forgotten.
+    #[must_use]
+    pub fn sent_wait(&self) -> Duration {
+        self.wait_that_is_sent
     }
 
     /// What another process needs to take this asking up again.
@@ -70,8 +97,33 @@ impl Ask {
     pub(super) fn begin_anew(&mut self, request_id: RequestId, asked_at: Option<AskedAt>) {
         self.key = RequestKey::new(request_id);
         self.key.asked_at = asked_at;
+        self.wait_that_is_sent = self.wait;
         self.first_sent = None;
         self.resumed = false;
+    }
+
+    /// The message of a send that was counted.
+    pub(super) fn request(&self) -> v1::AcquireRequest {
+        v1::AcquireRequest {
+            resource: self.resource.to_string(),
+            holder: self.holder.to_string(),
+            ttl_ms: self.ttl.as_ms(),
+            request_id: self.key.request_id.as_bytes().to_vec().into(),
+            attempt: self.key.attempts,
+            asked_at: self.key.asked_at(),
+            // Not a moment less than was asked for.
+            wait_ms: u64::try_from(self.wait_that_is_sent.as_nanos().div_ceil(1_000_000))
+                .unwrap_or(u64::MAX),
+        }
+    }
+
+    /// What is left of it when nobody asks any more.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            resource: self.resource.clone(),
+            holder: self.holder.clone(),
+            key: self.key.clone(),
+        }
     }
 
     /// Counts a send that leaves at `now`.
@@ -83,6 +135,26 @@ impl Ask {
     /// When the first send left; `None` if that is not known here.
     pub(super) fn known_start(&self) -> Option<BootInstant> {
         self.first_sent.filter(|_| !self.resumed)
+    }
+}
+
+/// A place in line, or what became of it: named by the request that it was asked for with.
+pub(super) struct Place {
+    pub(super) resource: ResourceName,
+    pub(super) holder: Holder,
+    key: RequestKey,
+}
+
+impl Place {
+    /// The message that leaves it.
+    pub(super) fn request(&self) -> v1::WithdrawRequest {
+        v1::WithdrawRequest {
+            resource: self.resource.to_string(),
+            holder: self.holder.to_string(),
+            request_id: self.key.request_id.as_bytes().to_vec().into(),
+            attempt: self.key.attempts,
+            asked_at: self.key.asked_at(),
+        }
     }
 }
 
@@ -102,6 +174,14 @@ impl RequestKey {
             asked_at: None,
             attempts: 0,
         }
+    }
+
+    fn asked_at(&self) -> Option<v1::AskedAt> {
+        self.asked_at
+            .map(|AskedAt { cluster, applied }| v1::AskedAt {
+                cluster_id: cluster.to_string(),
+                applied_index: applied,
+            })
     }
 
     /// The request id.

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio_util::task::TaskTracker;
+
 /// Two timers of one length that were started together may fire this far apart.
 const TIMER_SLACK: Duration = Duration::from_millis(2);
 
@@ -31,6 +33,9 @@ pub(crate) struct Shared {
     pub(crate) verified: AtomicBool,
     /// One task verifies, the others wait for it.
     pub(crate) verifying: tokio::sync::Mutex<()>,
+    /// What goes on after its caller has gone. It is closed from the start, so that whoever waits for it
+    /// waits for no more than what is under way.
+    pub(crate) background: TaskTracker,
     known: Mutex<Known>,
 }
 
@@ -56,6 +61,8 @@ impl Shared {
         nodes: Nodes,
         route: Route,
     ) -> Self {
+        let background = TaskTracker::new();
+        background.close();
         Self {
             options,
             clock,
@@ -64,6 +71,7 @@ impl Shared {
             resends: AtomicU64::new(0),
             verified: AtomicBool::new(false),
             verifying: tokio::sync::Mutex::new(()),
+            background,
             known: Mutex::new(Known {
                 route,
                 seen: None,

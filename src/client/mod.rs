@@ -22,8 +22,7 @@
 //!
 //! # What is left out
 //!
-//! Renewing in the background and waiting in line are not here yet. TLS neither: addresses are plain
-//! `host:port`.
+//! TLS is not here yet: addresses are plain `host:port`.
 //!
 //! ```no_run
 //! use fencepost::client::{AcquireOutcome, Client, Options};
@@ -36,11 +35,13 @@
 //!     AcquireOutcome::Granted(acquired) => println!("send {} along", acquired.token),
 //!     AcquireOutcome::Held(held) => println!("{held}"),
 //!     AcquireOutcome::Ended(ended) => println!("had it, but it was {}", ended.how),
+//!     AcquireOutcome::Left(how) => println!("out of the line: {how}"),
 //! }
 //! # Ok(())
 //! # }
 //! ```
 
+mod acquire;
 mod address;
 mod ask;
 mod backoff;
@@ -62,6 +63,7 @@ mod route;
 mod seen;
 mod trial;
 mod verify;
+mod withdraw;
 mod words;
 
 pub use address::{Address, AddressError};
@@ -73,8 +75,8 @@ pub use nodes::Dial;
 pub use operate::{Leader, Member, NodeStatus, Role};
 pub use options::Options;
 pub use outcome::{
-    AcquireOutcome, Acquired, Ended, HeldBy, LiveGrant, ReleaseOutcome, RenewOutcome, Renewal,
-    RevokeOutcome,
+    AcquireOutcome, Acquired, Ended, HeldBy, Inspection, LiveGrant, ReleaseOutcome, RenewOutcome,
+    Renewal, RevokeOutcome, WithdrawOutcome,
 };
 pub use read::Page;
 pub use seen::Mismatch;

@@ -1,7 +1,7 @@
 //! What the rules decide: outcomes are data, with what the caller needs next.
 
 use super::clock::BootInstant;
-use crate::grant::{EndedHow, Ttl};
+use crate::grant::{EndedHow, LeftHow, Ttl};
 use crate::resource::{Holder, ResourceName};
 use crate::sequencer::Sequencer;
 use crate::token::Token;
@@ -15,8 +15,26 @@ pub enum AcquireOutcome {
     Granted(Acquired),
     /// Somebody else has it; nothing has changed.
     Held(HeldBy),
-    /// This request was granted earlier, and that grant has ended since.
+    /// This request was granted earlier, and that grant has ended since. After a wait: the grant came
+    /// while this call was cut off, and nobody claimed it within 2 s.
     Ended(Ended),
+    /// It stood in line, and its place ended without a grant. The same request is never granted later.
+    Left(LeftHow),
+}
+
+/// How a withdrawal came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WithdrawOutcome {
+    /// The place is gone, now or before; or the request had not arrived, and will have no effect.
+    Left(LeftHow),
+    /// It was granted before this arrived, and the grant lives: release it.
+    Granted(Acquired),
+    /// It was granted, and that grant has ended since.
+    Ended(Ended),
+    /// A later send of the same request has come back to the place, which is left alone.
+    Stale,
+    /// It was refused: there was nothing to leave.
+    Refused,
 }
 
 /// A grant, as its holder sees it.
@@ -32,6 +50,9 @@ pub struct Acquired {
     pub sequencer: Sequencer,
     /// How long the lease is without a renewal.
     pub lease: Duration,
+    /// It came out of the line. The lease is at most 2 s until the first renewal, which makes it the whole
+    /// TTL: send it at once.
+    pub after_wait: bool,
     /// The answer was given before, to an earlier copy of this request.
     pub replayed: bool,
     /// For people, by the leader's wall clock, milliseconds since 1970.
@@ -44,8 +65,8 @@ impl Acquired {
     /// Until when the holder may rely on the lease, by the clock that counts suspension: the send of
     /// the first copy of the request plus the lease. The cluster ends it later than that, never earlier.
     ///
-    /// `None` when that start is not known to this process, because the answer was replayed: the token
-    /// protects already, but renew before relying on any time that is left.
+    /// `None` when that start is not known to this process, because it came after waiting or the answer was
+    /// replayed: the token protects already, but renew before relying on any time that is left.
     #[must_use]
     pub fn safe_until(&self) -> Option<BootInstant> {
         self.safe_until
@@ -146,6 +167,17 @@ pub enum RevokeOutcome {
     Ended(Ended),
     /// The cluster knows no such grant.
     Unknown,
+}
+
+/// How a resource stands: who has it, and who waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// Who holds it; `None` when it is free.
+    pub grant: Option<LiveGrant>,
+    /// How many wait in line.
+    pub queue: u32,
+    /// Where the holder that was asked for stands in it: 1 is next. `None` when it does not wait.
+    pub position: Option<u32>,
 }
 
 /// A live grant, as everybody sees it.

@@ -3,9 +3,9 @@
 use super::Client;
 use super::error::Error;
 use super::method::{Inspect, List};
-use super::outcome::LiveGrant;
+use super::outcome::{Inspection, LiveGrant};
 use super::words::{self, Unreadable};
-use crate::resource::ResourceName;
+use crate::resource::{Holder, ResourceName};
 use crate::wire::v1;
 
 /// One page of a listing.
@@ -18,25 +18,37 @@ pub struct Page {
 }
 
 impl Client {
-    /// Who holds `resource` now; `None` when it is free. Linearizable: it reflects every grant that was
+    /// Who holds `resource` now, and how many wait for it. Linearizable: it reflects every grant that was
     /// acknowledged before the call.
     ///
     /// # Errors
     ///
     /// A failure never had an effect.
-    pub async fn inspect(&self, resource: &ResourceName) -> Result<Option<LiveGrant>, Error> {
+    pub async fn inspect(&self, resource: &ResourceName) -> Result<Inspection, Error> {
+        self.look_at(resource, String::new()).await
+    }
+
+    /// The same, and where `holder` stands in the line.
+    ///
+    /// # Errors
+    ///
+    /// A failure never had an effect.
+    pub async fn position(
+        &self,
+        resource: &ResourceName,
+        holder: &Holder,
+    ) -> Result<Inspection, Error> {
+        self.look_at(resource, holder.to_string()).await
+    }
+
+    async fn look_at(&self, resource: &ResourceName, holder: String) -> Result<Inspection, Error> {
         let mut trial = self.shared.trial::<Inspect>();
         let request = |_| v1::InspectRequest {
-            holder: String::new(),
+            holder: holder.clone(),
             resource: resource.to_string(),
         };
         let answer = self.shared.call::<Inspect>(&mut trial, request).await?;
-        answer
-            .response
-            .grant
-            .map(words::grant)
-            .transpose()
-            .map_err(|unreadable| self.bad_answer(&trial, unreadable))
+        words::inspection(answer.response).map_err(|unreadable| self.bad_answer(&trial, unreadable))
     }
 
     /// The live grants whose resource begins with `prefix`, a page of at most `page_size` (1 to 1,000).

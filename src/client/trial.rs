@@ -45,6 +45,8 @@ pub(crate) struct Trial {
     wait: Option<Wait>,
     /// What the first send may take at most, where the options would give it longer.
     haste: Duration,
+    /// Until when it stands in line, if it does.
+    waits_until: Option<BootInstant>,
 }
 
 impl Trial {
@@ -67,6 +69,7 @@ impl Trial {
             cause: None,
             wait: None,
             haste: Duration::MAX,
+            waits_until: None,
         }
     }
 
@@ -74,6 +77,21 @@ impl Trial {
     pub(crate) fn hasten(mut self, first_send: Duration) -> Self {
         self.haste = first_send.max(Duration::from_millis(1));
         self
+    }
+
+    /// Lets the call stand in line for `wait`, beside the time that it may take otherwise.
+    pub(crate) fn waiting(mut self, wait: Duration) -> Self {
+        // The cluster counts a wait by clocks that may be slow, and gives it 0.2 % more.
+        let in_line = wait.saturating_add(wait / 256);
+        self.deadline = self.deadline.plus(in_line);
+        self.waits_until = (!wait.is_zero()).then(|| self.started.plus(in_line));
+        self
+    }
+
+    /// What is left of the time that it stands in line.
+    pub(crate) fn rest_of_wait(&self, now: BootInstant) -> Duration {
+        self.waits_until
+            .map_or(Duration::ZERO, |until| until.since(now))
     }
 
     /// What is left of the call's time.
@@ -90,7 +108,9 @@ impl Trial {
         }
         let first = attempt_timeout.min(self.haste);
         let doubled = first.saturating_mul(1 << self.silent.min(10));
-        doubled.min(remaining)
+        // Whoever waits in line hears nothing until that is over.
+        let patience = doubled.saturating_add(self.rest_of_wait(now));
+        patience.min(remaining)
     }
 
     /// Takes note of a failed send. Returns the end of the call, if that is what it means.

@@ -1,8 +1,8 @@
 //! From protobuf to the words. Whatever does not fit the contract is a bad answer, not a guess.
 
 use super::operate::{Leader, Member, NodeStatus, Role};
-use super::outcome::{Ended, HeldBy, LiveGrant};
-use crate::grant::Ttl;
+use super::outcome::{Ended, HeldBy, Inspection, LiveGrant};
+use crate::grant::{LeftHow, Ttl};
 use crate::resource::{Holder, ResourceName};
 use crate::token::{Token, TokenValue};
 use crate::wire::{v1, words};
@@ -27,6 +27,18 @@ pub(super) fn ended(wire: v1::Ended) -> Result<Ended, Unreadable> {
     Ok(Ended {
         token: words::token(wire.token)?,
         how: words::ended_how(wire.how)?,
+    })
+}
+
+pub(super) fn left(wire: v1::Left) -> Result<LeftHow, Unreadable> {
+    Ok(words::left_how(wire.how)?)
+}
+
+pub(super) fn inspection(wire: v1::InspectResponse) -> Result<Inspection, Unreadable> {
+    Ok(Inspection {
+        grant: wire.grant.map(grant).transpose()?,
+        queue: wire.queue,
+        position: Some(wire.position).filter(|position| *position > 0),
     })
 }
 

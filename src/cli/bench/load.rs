@@ -114,7 +114,7 @@ impl Worker {
                 self.note(start, |record| record.took(Call::Acquire, end.since(start)));
                 return (end, Some(acquired.renewal()));
             }
-            Ok(AcquireOutcome::Held(_) | AcquireOutcome::Ended(_)) => {
+            Ok(AcquireOutcome::Held(_) | AcquireOutcome::Ended(_) | AcquireOutcome::Left(_)) => {
                 self.note(start, |record| record.refuse());
             }
             Err(error) => self.failed(start, &error),

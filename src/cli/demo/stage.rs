@@ -142,6 +142,10 @@ impl Stage {
                 let message = format!("the grant had already ended: {}", ended.how);
                 Err(Failure::new(UNEXPECTED, message))
             }
+            AcquireOutcome::Left(how) => {
+                let message = format!("left a line that it did not stand in: {how}");
+                Err(Failure::new(UNEXPECTED, message))
+            }
         }
     }
 
@@ -173,7 +177,9 @@ impl Stage {
     pub(super) async fn holder_of(&mut self, resource: &str) -> Result<Option<LiveGrant>, Failure> {
         let found = self.client.inspect(&self::resource(resource)?).await;
         self.nodes.all_run()?;
-        found.map_err(|error| Failure::new(UNEXPECTED, error))
+        found
+            .map(|found| found.grant)
+            .map_err(|error| Failure::new(UNEXPECTED, error))
     }
 
     /// Writes to the file under a grant.

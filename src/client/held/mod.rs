@@ -43,7 +43,7 @@ pub use lost::{Lost, LostHow};
 
 use super::outcome::{AcquireOutcome, Ended, HeldBy};
 use super::{Client, Error};
-use crate::grant::Ttl;
+use crate::grant::{LeftHow, Ttl};
 use crate::resource::{Holder, ResourceName};
 use std::fmt;
 use std::pin::Pin;
@@ -68,6 +68,8 @@ pub enum HoldOutcome {
     Refused(HeldBy),
     /// It was granted, and that grant had ended before its answer got through.
     Ended(Ended),
+    /// It stood in line, and its place ended without a grant.
+    Left(LeftHow),
 }
 
 /// Why a resource is not held.
@@ -79,6 +81,9 @@ pub enum NotHeld {
     /// It was granted, and that grant had ended before its answer got through.
     #[error("it was granted with token {}, and that grant is {}", .0.token, .0.how)]
     Ended(Ended),
+    /// It stood in line, and its place ended without a grant.
+    #[error("its place in line was {0}")]
+    Left(LeftHow),
 }
 
 impl HoldOutcome {
@@ -92,6 +97,7 @@ impl HoldOutcome {
             Self::Held(held) => Ok(held),
             Self::Refused(by) => Err(NotHeld::Refused(by)),
             Self::Ended(ended) => Err(NotHeld::Ended(ended)),
+            Self::Left(how) => Err(NotHeld::Left(how)),
         }
     }
 }
@@ -129,6 +135,7 @@ impl Hold {
             AcquireOutcome::Granted(acquired) => HoldOutcome::Held(Held::begin(&client, acquired)),
             AcquireOutcome::Held(by) => HoldOutcome::Refused(by),
             AcquireOutcome::Ended(ended) => HoldOutcome::Ended(ended),
+            AcquireOutcome::Left(how) => HoldOutcome::Left(how),
         })
     }
 }
