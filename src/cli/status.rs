@@ -59,11 +59,14 @@ fn human(status: &NodeStatus) -> String {
     let voters = counted(voters, "voting node");
     format!(
         "Cluster {} (issuer {}): {voters}{learners}, {led}.\n{alarm}\
-         \n  live leases  {}\n  last token   {last}\n  floor        {}\n  applied      index {} by node {} \
+         \n  live leases  {} of at most {}\n  waiters      {} of at most {}\n  last token   {last}\n  floor        {}\n  applied      index {} by node {} \
          ({}, version {}, up {})",
         status.cluster_id,
         status.issuer,
         status.live_leases,
+        status.live_leases_max,
+        status.waiters,
+        status.waiters_max,
         status.floor,
         status.applied_index,
         status.node_id,
@@ -89,6 +92,10 @@ pub(super) struct StatusJson<'a> {
     snapshot_index: u64,
     purged_index: u64,
     live_leases: u64,
+    live_leases_max: u64,
+    waiters: u64,
+    waiters_max: u64,
+    waiting_calls: u64,
     floor: String,
     last_token: Option<String>,
     state_hash: &'a str,
@@ -137,6 +144,10 @@ impl<'a> StatusJson<'a> {
             snapshot_index: status.snapshot_index,
             purged_index: status.purged_index,
             live_leases: status.live_leases,
+            live_leases_max: status.live_leases_max,
+            waiters: status.waiters,
+            waiters_max: status.waiters_max,
+            waiting_calls: status.waiting_calls,
             floor: status.floor.to_string(),
             last_token: status.last_token.map(|token| token.to_string()),
             state_hash: &status.state_hash,

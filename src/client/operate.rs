@@ -102,6 +102,14 @@ pub struct NodeStatus {
     pub purged_index: u64,
     /// Live grants in its state.
     pub live_leases: u64,
+    /// How many there may be.
+    pub live_leases_max: u64,
+    /// Who waits in line, in its state.
+    pub waiters: u64,
+    /// How many may.
+    pub waiters_max: u64,
+    /// Calls that wait in line at this node.
+    pub waiting_calls: u64,
     /// What is added to every token.
     pub floor: u64,
     /// The last token issued.

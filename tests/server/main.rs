@@ -18,4 +18,5 @@ mod probes;
 mod refusals;
 mod serve;
 mod stopping;
+mod waiting;
 mod watch;

@@ -9,7 +9,7 @@ use crate::{
     issuer::{Renewal, RequestKey},
     limits::{
         LIST_PAGE_DEFAULT, LIST_PAGE_MAX, RENEWALS_PER_COMMAND_MAX, RESOURCE_NAME_CHARS_MAX,
-        TTL_MS_MAX, TTL_MS_MIN,
+        TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
     },
     resource::{Holder, NameError, Reason, ResourceName},
     token::TokenValue,
@@ -25,6 +25,21 @@ pub(super) struct AcquireAsked {
     pub(super) request: RequestKey,
     pub(super) attempt: u32,
     pub(super) asked_at: Option<AskedAt>,
+    pub(super) wait_ms: u32,
+}
+
+/// A withdrawal, which names the Acquire that it is about.
+#[derive(Debug)]
+pub(super) struct WithdrawAsked {
+    pub(super) request: RequestKey,
+    pub(super) attempt: u32,
+}
+
+/// A look at a resource, and at a place in its queue.
+#[derive(Debug)]
+pub(super) struct InspectAsked {
+    pub(super) resource: ResourceName,
+    pub(super) holder: Option<Holder>,
 }
 
 /// A grant as its holder names it: all three parts must belong together.
@@ -61,21 +76,26 @@ pub(super) struct RevokeAsked {
 pub(super) fn acquire(request: &v1::AcquireRequest) -> Result<AcquireAsked, Failure> {
     let resource = resource("", &request.resource)?;
     let holder = holder("", &request.holder)?;
-    let id = RequestId::new(request.request_id.to_vec())
-        .map_err(|error| wrong("request_id", "1 to 64 bytes", error))?;
-    if request.wait_ms != 0 {
-        return Err(Failure::invalid(
-            "wait_ms",
-            "must be 0, waiting in line is not offered yet",
-        ));
-    }
     Ok(AcquireAsked {
-        request: RequestKey::new(&id, &resource, &holder),
+        request: RequestKey::new(&request_id(&request.request_id)?, &resource, &holder),
         ttl: ttl("ttl_ms", request.ttl_ms)?,
         attempt: request.attempt.max(1),
         asked_at: request.asked_at.as_ref().map(asked_at).transpose()?,
+        wait_ms: wait_ms(request.wait_ms)?,
         resource,
         holder,
+    })
+}
+
+pub(super) fn withdraw(request: &v1::WithdrawRequest) -> Result<WithdrawAsked, Failure> {
+    let resource = resource("", &request.resource)?;
+    let holder = holder("", &request.holder)?;
+    // What is forgotten has settled, and has no place: there is nothing that an old withdrawal could hit,
+    // so nothing comes of this but the check.
+    request.asked_at.as_ref().map(asked_at).transpose()?;
+    Ok(WithdrawAsked {
+        request: RequestKey::new(&request_id(&request.request_id)?, &resource, &holder),
+        attempt: request.attempt.max(1),
     })
 }
 
@@ -107,8 +127,14 @@ pub(super) fn release(request: &v1::ReleaseRequest) -> Result<Claim, Failure> {
     claim("", &request.resource, &request.holder, request.token)
 }
 
-pub(super) fn inspect(request: &v1::InspectRequest) -> Result<ResourceName, Failure> {
-    resource("", &request.resource)
+pub(super) fn inspect(request: &v1::InspectRequest) -> Result<InspectAsked, Failure> {
+    Ok(InspectAsked {
+        resource: resource("", &request.resource)?,
+        holder: match request.holder.as_str() {
+            "" => None,
+            name => Some(holder("", name)?),
+        },
+    })
 }
 
 pub(super) fn list(request: &v1::ListRequest) -> Result<ListAsked, Failure> {
@@ -192,6 +218,21 @@ fn holder(at: &str, text: &str) -> Result<Holder, Failure> {
 
 fn token(field: &str, value: u64) -> Result<TokenValue, Failure> {
     TokenValue::new(value).map_err(|error| wrong(field, "1 to 2^63 - 1", error))
+}
+
+fn request_id(bytes: &[u8]) -> Result<RequestId, Failure> {
+    RequestId::new(bytes).map_err(|error| wrong("request_id", "1 to 64 bytes", error))
+}
+
+/// Zero does not wait.
+fn wait_ms(ms: u64) -> Result<u32, Failure> {
+    let fits = u32::try_from(ms).ok().filter(|_| ms <= WAIT_MS_MAX);
+    fits.ok_or_else(|| Failure {
+        message: format!(
+            "wait_ms of {ms} is out of range: it must lie between 0 ms and {WAIT_MS_MAX} ms (24 h)"
+        ),
+        ..Failure::invalid("wait_ms", format!("0 to {WAIT_MS_MAX}"))
+    })
 }
 
 fn ttl(field: &str, ms: u64) -> Result<Ttl, Failure> {
@@ -331,13 +372,37 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_not_offered_yet() {
-        for wait_ms in [1, u64::MAX] {
+    fn a_wait_out_of_range_names_its_limits_and_never_wraps() {
+        for wait_ms in [86_400_001, 1 << 32, (1 << 32) + 1, 1 << 63, u64::MAX] {
+            let (field, limit) = refused(acquire(&v1::AcquireRequest { wait_ms, ..valid() }));
             assert_eq!(
-                refused(acquire(&v1::AcquireRequest { wait_ms, ..valid() })).0,
-                "wait_ms"
+                (field.as_str(), limit.as_str()),
+                ("wait_ms", "0 to 86400000")
             );
         }
+        for wait_ms in [0, 1, 86_400_000] {
+            let asked = acquire(&v1::AcquireRequest { wait_ms, ..valid() });
+            assert_eq!(u64::from(asked.unwrap().wait_ms), wait_ms);
+        }
+    }
+
+    #[test]
+    fn a_withdrawal_names_the_same_request_as_its_acquire() {
+        let asked = withdraw(&v1::WithdrawRequest {
+            resource: "resource".to_owned(),
+            holder: "holder".to_owned(),
+            request_id: Bytes::from_static(b"id"),
+            ..v1::WithdrawRequest::default()
+        });
+        let asked = asked.unwrap();
+        assert_eq!(asked.request, acquire(&valid()).unwrap().request);
+        assert_eq!(asked.attempt, 1);
+        let (field, _) = refused(withdraw(&v1::WithdrawRequest {
+            resource: "resource".to_owned(),
+            holder: "holder".to_owned(),
+            ..v1::WithdrawRequest::default()
+        }));
+        assert_eq!(field, "request_id", "nobody else can have made it up");
     }
 
     #[test]

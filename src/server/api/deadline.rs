@@ -7,33 +7,30 @@ use tonic::metadata::MetadataMap;
 /// For callers that name no deadline.
 const DEFAULT: Duration = Duration::from_secs(10);
 
-/// The longest that a call may occupy a node, whatever its caller says.
+/// The longest that a call may occupy a node beyond its wait, whatever its caller says.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A caller stops listening at its deadline; an answer that says what is known must come before.
 const ANSWER_BEFORE_MAX: Duration = Duration::from_millis(50);
 
-/// When a call that arrives at `now` must be answered.
-pub(super) fn of(metadata: &MetadataMap, now: Instant) -> Instant {
-    let named = metadata
-        .get("grpc-timeout")
-        .and_then(|value| value.to_str().ok())
-        .and_then(parse);
-    within(named.unwrap_or(DEFAULT), now)
+/// How long its caller gives a call, if it says so.
+pub(super) fn named(metadata: &MetadataMap) -> Option<Duration> {
+    let value = metadata.get("grpc-timeout")?;
+    parse(value.to_str().ok()?)
 }
 
-/// The same for an operation on a stream, whose request names so many milliseconds; 0 is none.
-pub(super) fn of_operation(timeout_ms: u64, now: Instant) -> Instant {
-    let named = match timeout_ms {
-        0 => DEFAULT,
-        ms => Duration::from_millis(ms),
-    };
-    within(named, now)
+/// When a call that arrives at `now` must be answered, which may wait in line for `wait`.
+pub(super) fn of(named: Option<Duration>, wait: Duration, now: Instant) -> Instant {
+    let left = named.unwrap_or(wait.saturating_add(DEFAULT));
+    before(left.min(wait.saturating_add(LONGEST)), now)
 }
 
 /// The same for a caller who has so much time left.
 pub(super) fn within(left: Duration, now: Instant) -> Instant {
-    let left = left.min(LONGEST);
+    before(left.min(LONGEST), now)
+}
+
+fn before(left: Duration, now: Instant) -> Instant {
     now + left.saturating_sub((left / 10).min(ANSWER_BEFORE_MAX))
 }
 
@@ -81,5 +78,17 @@ mod tests {
         assert_eq!(left(10_000), Duration::from_millis(9_950));
         assert_eq!(left(u64::MAX), Duration::from_millis(59_950));
         assert_eq!(left(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_wait_puts_off_what_its_caller_left_open_and_the_longest() {
+        let now = clock::now();
+        let minute = Duration::from_secs(60);
+        let ms = |named, wait| (of(named, wait, now) - now).as_millis();
+        assert_eq!(ms(None, Duration::ZERO), 9_950);
+        assert_eq!(ms(None, minute), 69_950);
+        assert_eq!(ms(Some(minute), 2 * minute), 59_950);
+        assert_eq!(ms(Some(Duration::MAX), minute), 119_950);
+        assert_eq!(ms(Some(Duration::MAX), Duration::ZERO), 59_950);
     }
 }

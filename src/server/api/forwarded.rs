@@ -13,7 +13,7 @@ use tonic::Status;
 use super::{
     Api,
     cluster::{AddNode, Promote, RaiseFloor, RemoveNode, Revoke, TransferLeader},
-    issuer::{Acquire, Inspect, List, Release, Renew},
+    issuer::{Acquire, Inspect, List, Release, Renew, Withdraw},
     method::{Method, forward_status},
     watch::Position,
 };
@@ -67,6 +67,7 @@ impl Api {
     async fn forwarded(&self, method: &str, body: Bytes, left: Duration) -> Forwarded {
         match method {
             Acquire::PATH => self.passed::<Acquire>(body, left).await,
+            Withdraw::PATH => self.passed::<Withdraw>(body, left).await,
             Renew::PATH => self.passed::<Renew>(body, left).await,
             Release::PATH => self.passed::<Release>(body, left).await,
             Inspect::PATH => self.passed::<Inspect>(body, left).await,

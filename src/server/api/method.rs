@@ -16,6 +16,7 @@ use crate::{
     server::{
         clock,
         raft::{ForwardError, ForwardStatus, Forwarded, LeaderHint, Touch},
+        waits::Waiting,
     },
     wire::{
         failure::{Failure, Reason},
@@ -56,6 +57,11 @@ pub(super) trait Method: Send + Sync + 'static {
     /// Fills in what the caller left to this node, so that every copy that is passed on is the same.
     fn complete(_api: &Api, _request: &mut Self::Request) {}
 
+    /// How long the request may wait in line.
+    fn wait(_request: &Self::Request) -> Duration {
+        Duration::ZERO
+    }
+
     /// Judges the request.
     fn read(request: &Self::Request) -> Result<Self::Asked, Failure>;
 
@@ -65,6 +71,22 @@ pub(super) trait Method: Send + Sync + 'static {
         asked: &Self::Asked,
         deadline: Instant,
     ) -> impl Future<Output = Result<Self::Response, Halt>> + Send;
+
+    /// Begins to listen for what may come through the log, before the leader is asked.
+    fn attend(_api: &Api, _asked: &Self::Asked) -> Result<Option<Waiting>, Failure> {
+        Ok(None)
+    }
+
+    /// Turns what the leader said into the answer. Where it said that the call waits in line, this node
+    /// learns the answer from its own log.
+    fn finish(
+        _api: &Api,
+        response: Self::Response,
+        _waiting: Option<Waiting>,
+        _deadline: Instant,
+    ) -> impl Future<Output = Result<Self::Response, Failure>> + Send {
+        std::future::ready(Ok(response))
+    }
 
     /// Where the response keeps its header.
     fn header(response: &mut Self::Response) -> &mut Option<ResponseHeader>;
@@ -84,19 +106,20 @@ impl Api {
         request: Request<M::Request>,
     ) -> Result<Response<M::Response>, Status> {
         let began = clock::now();
-        let deadline = deadline::of(request.metadata(), began);
+        let named = deadline::named(request.metadata());
         let mut request = request.into_inner();
-        let answer = self.carry_out::<M>(&mut request, began, deadline).await;
+        let answer = self.carry_out::<M>(&mut request, began, named).await;
         answer.map(Response::new)
     }
 
-    /// The same, however the request came in.
+    /// The same, however the request came in. `named` is how long its caller gives it.
     pub(super) async fn carry_out<M: Method>(
         &self,
         request: &mut M::Request,
         began: Instant,
-        deadline: Instant,
+        named: Option<Duration>,
     ) -> Result<M::Response, Status> {
+        let deadline = deadline::of(named, M::wait(request), began);
         let result = self.answer::<M>(request, began, deadline).await;
         self.observe(M::NAME, clock::now().saturating_duration_since(began));
         result
@@ -110,10 +133,26 @@ impl Api {
     ) -> Result<M::Response, Status> {
         M::complete(self, request);
         let asked = M::read(request).map_err(|failure| self.failed(failure))?;
+        let waiting = M::attend(self, &asked).map_err(|failure| self.failed(failure))?;
+        let response = self
+            .ask_leader::<M>(request, &asked, began, deadline)
+            .await?;
+        let answer = M::finish(self, response, waiting, deadline).await;
+        answer.map_err(|failure| self.failed(failure))
+    }
+
+    /// What the leader says, be it this node or another one.
+    async fn ask_leader<M: Method>(
+        &self,
+        request: &M::Request,
+        asked: &M::Asked,
+        began: Instant,
+        deadline: Instant,
+    ) -> Result<M::Response, Status> {
         let patience = deadline.min(began + PATIENCE);
         loop {
             let halt = if self.leads() {
-                match M::lead(self, &asked, deadline).await {
+                match M::lead(self, asked, deadline).await {
                     Ok(response) => return Ok(response),
                     Err(halt) => halt,
                 }

@@ -32,6 +32,7 @@ use crate::{
         raft::{Leadership, RaftNode, Role},
         store::SharedStore,
         telemetry::{CallMetrics, Count, Metrics},
+        waits::Waits,
     },
     wire::{
         failure::{Failure, Reason},
@@ -48,8 +49,9 @@ pub use pipeline::PipelineLimits;
 pub use serve::{HEALTH_NAMES, serve};
 
 /// What is counted by name.
-const METHODS: [&str; 13] = [
+const METHODS: [&str; 14] = [
     "Acquire",
+    "Withdraw",
     "Renew",
     "Release",
     "Inspect",
@@ -75,6 +77,7 @@ pub struct Parts {
     raft: RaftNode,
     store: SharedStore,
     history: Arc<History>,
+    waits: Arc<Waits>,
     metrics: Arc<Metrics>,
     counted: Counted,
     fresh: FreshIds,
@@ -106,6 +109,8 @@ pub struct Foundation {
     pub store: SharedStore,
     /// What happened lately.
     pub history: Arc<History>,
+    /// Who waits in line here.
+    pub waits: Arc<Waits>,
     /// Where everything is counted.
     pub metrics: Arc<Metrics>,
     /// What one stream of operations may have in flight.
@@ -134,6 +139,7 @@ impl Api {
             raft,
             store: parts.store,
             history: parts.history,
+            waits: parts.waits,
             metrics,
             pipeline_limits: parts.pipeline_limits,
             draining: parts.draining,

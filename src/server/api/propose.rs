@@ -30,6 +30,7 @@ impl Proposals {
             "expire",
             "revoke",
             "raise_floor",
+            "withdraw",
         ];
         let commands = names.map(|name| (name, metrics.proposals(name)));
         Proposals {

@@ -28,11 +28,11 @@ use super::{
     history::{self, History},
     raft::{
         AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, Handlers,
-        RaftConfig, RaftNode, SnapshotPolicy, Timing,
+        RaftConfig, RaftNode, SnapshotPolicy, Timing, VouchHandler,
     },
     store::{ClusterId, DiskStore, Identity, InstanceId, Options, SharedStore},
     telemetry::{self, Metrics},
-    waits::Waits,
+    waits::{self, Waits},
 };
 use observer::Observer;
 use watchdog::Watchdog;
@@ -93,6 +93,7 @@ pub struct Node {
     watchdog: Arc<Watchdog>,
     history: Arc<History>,
     inward: Arc<Inward>,
+    waits: Arc<Waits>,
     health: HealthReporter,
     /// Stops the client port, softly.
     drain: CancellationToken,
@@ -117,18 +118,20 @@ impl Node {
         })?;
         let metrics = Arc::new(Metrics::new(config.issuer.as_str(), config.node_id));
         let store = open_store(config, &metrics).await?;
+        let waits = Arc::new(Waits::new(&metrics));
         let mut sinks: Vec<Arc<dyn AppliedSink>> = Vec::new();
         let history = Arc::new(History::new(
             usize::try_from(config.history_bytes).unwrap_or(usize::MAX),
             config.watchers_max,
         ));
         sinks.push(Arc::clone(&history) as Arc<dyn AppliedSink>);
+        // Before those who wait hear of it, it is on record.
         sinks.extend(open_audit_log(config, &store, &metrics)?);
+        sinks.push(Arc::clone(&waits) as Arc<dyn AppliedSink>);
         let inward = Arc::new(Inward::default());
-        let waits = Arc::new(Waits::default());
         let handlers = Handlers {
             forward: Arc::clone(&inward) as Arc<dyn ForwardHandler>,
-            vouch: waits,
+            vouch: Arc::clone(&waits) as Arc<dyn VouchHandler>,
         };
         let raft_config = raft_config(config, &addresses)?;
         let raft = RaftNode::start(raft_config, Arc::clone(&store), sinks, handlers).await?;
@@ -138,6 +141,7 @@ impl Node {
             raft: raft.clone(),
             store: Arc::clone(&store),
             history: Arc::clone(&history),
+            waits: Arc::clone(&waits),
             metrics: Arc::clone(&metrics),
             pipeline_limits: PIPELINE_LIMITS,
             draining: drain.clone(),
@@ -149,6 +153,7 @@ impl Node {
             store: Arc::clone(&store),
             history: Arc::clone(&history),
             metrics: Arc::clone(&metrics),
+            waits: Arc::clone(&waits),
             started: began,
             stopping: AtomicBool::new(false),
         });
@@ -159,6 +164,7 @@ impl Node {
             watchdog,
             history,
             inward,
+            waits,
             health: HealthReporter::new(),
             drain,
             clients: JoinSet::new(),
@@ -188,11 +194,7 @@ impl Node {
             let served = telemetry::serve(listeners.http, probe, std::future::pending()).await;
             served.map_err(|error| failed("HTTP")(error.to_string()))
         });
-        let raft = self.raft.clone();
-        self.tasks.spawn(async move {
-            expiry::run(raft, metrics).await;
-            Ok(())
-        });
+        self.look_after_time(&metrics);
         let (history, raft) = (Arc::clone(&self.history), self.raft.clone());
         self.tasks.spawn(async move {
             history::run(history, raft).await;
@@ -201,6 +203,26 @@ impl Node {
         let watchdog = Arc::clone(&self.watchdog);
         self.tasks.spawn(async move {
             watchdog.run(reporter).await;
+            Ok(())
+        });
+    }
+
+    /// Ends leases that ran out, and looks after those who wait.
+    fn look_after_time(&mut self, metrics: &Arc<Metrics>) {
+        let (raft, counts) = (self.raft.clone(), Arc::clone(metrics));
+        self.tasks.spawn(async move {
+            expiry::run(raft, counts).await;
+            Ok(())
+        });
+        let (raft, waits) = (self.raft.clone(), Arc::clone(&self.waits));
+        self.tasks.spawn(async move {
+            waits::vouch(raft, waits).await;
+            Ok(())
+        });
+        let (raft, waits) = (self.raft.clone(), Arc::clone(&self.waits));
+        let counts = Arc::clone(metrics);
+        self.tasks.spawn(async move {
+            waits::lead(raft, waits, counts).await;
             Ok(())
         });
     }
@@ -265,6 +287,8 @@ impl Node {
         watchdog::hang_up(&self.health).await;
         // Watches would last as long as the node, too.
         self.history.stop();
+        // Now the others know who leads next, and those who wait come back there in time.
+        self.waits.calls().stop();
         self.drain.cancel();
         let drained = async { while self.clients.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN_MAX, drained).await.is_err() {
@@ -291,6 +315,7 @@ impl Node {
 
     /// Ends everything at once, and gives the data directory back.
     pub async fn close(mut self) {
+        self.waits.calls().stop();
         self.history.stop();
         self.drain.cancel();
         self.clients.shutdown().await;
@@ -302,9 +327,10 @@ impl Node {
             raft,
             watchdog,
             inward,
+            waits,
             ..
         } = self;
-        drop((raft, watchdog, inward));
+        drop((raft, watchdog, inward, waits));
         let deadline = clock::now() + LET_GO_MAX;
         while Arc::strong_count(&store) > 1 && clock::now() < deadline {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -19,6 +19,7 @@ use crate::{
         raft::RaftNode,
         store::SharedStore,
         telemetry::{Metrics, Probe, Snapshot},
+        waits::Waits,
     },
 };
 
@@ -40,6 +41,7 @@ pub(super) struct Watchdog {
     pub(super) store: SharedStore,
     pub(super) history: Arc<History>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) waits: Arc<Waits>,
     pub(super) started: Instant,
     pub(super) stopping: AtomicBool,
 }
@@ -97,10 +99,11 @@ impl Watchdog {
             (
                 machine.live_grants(),
                 replica.due(now, DUE_COUNTED_MAX).len(),
+                machine.waiters_len(),
                 machine.last_token().map_or(0, |token| token.get()),
             )
         };
-        let (live, due, last_token) = self.raft.state().read(count).unwrap_or_default();
+        let (live, due, waiters, last_token) = self.raft.state().read(count).unwrap_or_default();
         let history = self.history.facts();
         let voters = status.members.iter().filter(|member| member.voter).count();
         Snapshot {
@@ -117,6 +120,8 @@ impl Watchdog {
             ready: self.ready().is_ok(),
             live_leases: number(live),
             due_leases: number(due),
+            waiters: number(waiters),
+            waiting_calls: number(self.waits.calls().count()),
             last_token,
             watchers: history.watchers,
             history_bytes: history.bytes,

@@ -69,7 +69,7 @@ impl RaftNode {
     }
 
     /// The same within two election timeouts, for those who can go elsewhere at little cost and must
-    /// not be kept waiting by a node that learns of nothing.
+    /// not be kept waiting by a node that learns of nothing, or for whom nothing is decided here.
     #[must_use]
     pub fn touch_closely(&self, now: Instant) -> Touch {
         self.touch_within(2 * self.inner.local.config.timing.election_max, now)

@@ -80,6 +80,10 @@ pub struct Metrics {
     releases: Counters,
     expiries: Counters,
     refusals: Counters,
+    /// `fencepost_queued_total`.
+    pub queued: Count,
+    hand_overs: Counters,
+    places_left: Counters,
     failures: Counters,
     calls: Counters,
     call_seconds: Family<Label, Histogram, fn() -> Histogram>,
@@ -131,6 +135,8 @@ pub(super) struct Levels {
     pub(super) ready: Gauge,
     pub(super) live_leases: Gauge,
     pub(super) due_leases: Gauge,
+    pub(super) waiters: Gauge,
+    pub(super) waiting_calls: Gauge,
     pub(super) last_token: Gauge,
     pub(super) watchers: Gauge,
     pub(super) history_bytes: Gauge,
@@ -192,6 +198,9 @@ impl Metrics {
             releases: listed(r, "fencepost_releases_total", Counters::default()),
             expiries: listed(r, "fencepost_expiries_total", Counters::default()),
             refusals: listed(r, "fencepost_refusals_total", Counters::default()),
+            queued: Count(listed(r, "fencepost_queued_total", Counter::default())),
+            hand_overs: listed(r, "fencepost_hand_overs_total", Counters::default()),
+            places_left: listed(r, "fencepost_places_left_total", Counters::default()),
             failures: listed(r, "fencepost_failures_total", Counters::default()),
             calls: listed(r, "fencepost_calls_total", Counters::default()),
             call_seconds: listed(
@@ -263,6 +272,16 @@ impl Metrics {
         Count(self.refusals.get_or_create_owned(&[("reason", reason)]))
     }
 
+    /// A counter of `fencepost_hand_overs_total`.
+    pub fn hand_overs(&self, by: &'static str) -> Count {
+        Count(self.hand_overs.get_or_create_owned(&[("by", by)]))
+    }
+
+    /// A counter of `fencepost_places_left_total`.
+    pub fn places_left(&self, how: &'static str) -> Count {
+        Count(self.places_left.get_or_create_owned(&[("how", how)]))
+    }
+
     /// A counter of `fencepost_failures_total`.
     pub fn failures(&self, reason: &'static str) -> Count {
         Count(self.failures.get_or_create_owned(&[("reason", reason)]))
@@ -310,6 +329,8 @@ impl Levels {
             ready: level("fencepost_ready"),
             live_leases: level("fencepost_live_leases"),
             due_leases: level("fencepost_due_leases"),
+            waiters: level("fencepost_waiters"),
+            waiting_calls: level("fencepost_waiting_calls"),
             last_token: level("fencepost_last_token"),
             watchers: level("fencepost_watchers"),
             history_bytes: level("fencepost_history_bytes"),

@@ -28,6 +28,8 @@ mod tests {
             (metrics.refusals("held"), "held"),
             (metrics.failures("OVERLOADED"), "OVERLOADED"),
             (metrics.proposals("acquire"), "acquire"),
+            (metrics.hand_overs("promotion"), "promotion"),
+            (metrics.places_left("detached"), "detached"),
         ] {
             counter.inc();
             assert!(

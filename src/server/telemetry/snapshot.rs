@@ -38,6 +38,10 @@ pub struct Snapshot {
     pub live_leases: u64,
     /// Past their deadline.
     pub due_leases: u64,
+    /// In the queues of the state.
+    pub waiters: u64,
+    /// That wait at this node.
+    pub waiting_calls: u64,
     /// Value of the last token.
     pub last_token: u64,
     /// Watches that are open.
@@ -75,6 +79,8 @@ impl Metrics {
         set(&levels.ready, u64::from(now.ready));
         set(&levels.live_leases, now.live_leases);
         set(&levels.due_leases, now.due_leases);
+        set(&levels.waiters, now.waiters);
+        set(&levels.waiting_calls, now.waiting_calls);
         set(&levels.last_token, now.last_token);
         set(&levels.watchers, now.watchers);
         set(&levels.history_bytes, now.history_bytes);

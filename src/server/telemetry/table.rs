@@ -134,12 +134,37 @@ pub const METRICS: &[Metric] = &[
          above 0 on a leader means that expiry lags.",
     ),
     gauge(
+        "fencepost_waiters",
+        "Who waits in line, in the state of this node.",
+    ),
+    gauge(
+        "fencepost_waiting_calls",
+        "Calls that wait in line at this node, and for which it vouches to the leader.",
+    ),
+    counter(
+        "fencepost_queued_total",
+        "Places that were taken in queues while this node led.",
+    ),
+    labelled(
+        "fencepost_hand_overs_total",
+        &["by"],
+        "Grants to the head of a queue while this node led: by the end of the grant before, or by a \
+         promotion, where several grants ended together.",
+    ),
+    labelled(
+        "fencepost_places_left_total",
+        &["how"],
+        "Places in queues that ended without a grant while this node led: withdrawn, waited_out, \
+         superseded, detached.",
+    ),
+    gauge(
         "fencepost_last_token",
         "The value of the last token issued; 0 when there is none.",
     ),
     counter(
         "fencepost_grants_total",
-        "Grants that this node answered to its callers as the leader.",
+        "Grants that this node answered at once as the leader; for those after waiting see \
+         fencepost_hand_overs_total.",
     ),
     labelled(
         "fencepost_renewals_total",

@@ -1,7 +1,5 @@
 //! The leader's memory of who is still there.
 
-#![allow(dead_code, reason = "until the office that asks is there")]
-
 use std::{
     collections::HashMap,
     time::{Duration, Instant},

@@ -28,24 +28,56 @@
 //! A half-open connection looks like a caller that is there until the transport notices.
 
 mod attendance;
+mod calls;
+mod counted;
+mod office;
+mod sink;
+mod vouching;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attendance::Attendance;
+use tokio::sync::Notify;
 
 use crate::server::{
     clock,
     raft::{Attached, VouchHandler},
+    telemetry::Metrics,
 };
+use attendance::Attendance;
+use counted::Counted;
+
+pub use calls::{Calls, NotTaken, Turn, Waiting};
+pub use office::lead;
+pub use vouching::vouch;
 
 /// Everything that waits here, and, on the leader, who is attached anywhere.
-#[derive(Default)]
 pub struct Waits {
+    calls: Calls,
     /// There is one while this node leads in touch with a quorum.
     attendance: Mutex<Option<Attendance>>,
+    /// Wakes the office: a resource may be free and have a queue.
+    freed: Notify,
+    counted: Counted,
 }
 
 impl Waits {
+    /// Nobody waits yet.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        Waits {
+            calls: Calls::default(),
+            attendance: Mutex::default(),
+            freed: Notify::new(),
+            counted: Counted::new(metrics),
+        }
+    }
+
+    /// The calls that wait at this node.
+    #[must_use]
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
     fn attendance(&self) -> MutexGuard<'_, Option<Attendance>> {
         // Whoever panicked with it left nothing half done that the next count would not mend.
         self.attendance

@@ -1577,6 +1577,17 @@ pub struct StatusResponse {
     /// it nothing can be granted or renewed through this node, and header.leader may name one that is gone.
     #[prost(bool, tag = "16")]
     pub in_touch: bool,
+    /// Who waits in line, in this node's state, and how many may.
+    #[prost(uint64, tag = "17")]
+    pub waiters: u64,
+    #[prost(uint64, tag = "18")]
+    pub waiters_max: u64,
+    /// Calls that wait in line at this node.
+    #[prost(uint64, tag = "19")]
+    pub waiting_calls: u64,
+    /// How many live grants there may be.
+    #[prost(uint64, tag = "20")]
+    pub live_leases_max: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Member {

@@ -14,6 +14,9 @@ use crate::{
 #[derive(Default)]
 struct State {
     live_leases: u64,
+    live_leases_max: u64,
+    waiters: u64,
+    waiters_max: u64,
     floor: u64,
     last_token: u64,
     applied_index: u64,
@@ -24,7 +27,10 @@ impl State {
     fn of(replica: &Replica) -> Self {
         let machine: &Machine = replica.machine();
         State {
-            live_leases: u64::try_from(machine.live_grants()).unwrap_or(u64::MAX),
+            live_leases: count(machine.live_grants()),
+            live_leases_max: machine.bounds().live_grants_max,
+            waiters: count(machine.waiters_len()),
+            waiters_max: machine.bounds().waiters_max.into(),
             floor: machine.floor(),
             last_token: machine.last_token().map_or(0, |token| token.get()),
             applied_index: machine.applied().index,
@@ -49,6 +55,10 @@ impl Api {
             snapshot_index: index(status.snapshot),
             purged_index: index(status.purged),
             live_leases: state.live_leases,
+            live_leases_max: state.live_leases_max,
+            waiters: state.waiters,
+            waiters_max: state.waiters_max,
+            waiting_calls: count(self.waits.calls().count()),
             floor: state.floor,
             last_token: state.last_token,
             state_hash: state.chain,
@@ -94,6 +104,10 @@ fn role(role: Role) -> v1::Role {
 
 fn index(id: Option<LogId>) -> u64 {
     id.map_or(0, |id| id.index)
+}
+
+fn count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 fn millis(time: std::time::Duration) -> u64 {

@@ -1,22 +1,27 @@
-//! Acquire: one proposal, whatever comes of it.
+//! Acquire: one proposal, whatever comes of it, and for those who have to wait the rest through the log.
+//!
+//! The leader answers a request that waits without an outcome, be it to itself or to the node that passed
+//! it on. The node that its caller reached began to listen before it asked, and answers when its own log
+//! says how the wait ended: see [`waits`](crate::server::waits).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::outcome::too_old;
 use crate::{
-    grant::{AskedAt, Ttl},
-    issuer::{self, AcquireOutcome, Command, HeldBy, LogId, Outcome},
+    issuer::{self, AcquireOutcome, Command, Outcome, Replica, Standing},
+    limits::WAIT_MS_MAX,
     server::{
         api::{
             Api,
             asked::{self, AcquireAsked},
             method::{Halt, Method},
-            propose::mismatched,
+            propose::{mismatched, stopping},
         },
         clock,
+        waits::{NotTaken, Turn, Waiting},
     },
-    token::Token,
     wire::{
-        failure::{Effect, Failure, Reason},
+        failure::{Failure, Reason},
         v1::{self, ResponseHeader, acquire_response::Outcome as Wire},
     },
 };
@@ -38,8 +43,24 @@ impl Method for Acquire {
         }
     }
 
+    fn wait(request: &Self::Request) -> Duration {
+        // A longer one is refused in a moment.
+        Duration::from_millis(request.wait_ms.min(WAIT_MS_MAX))
+    }
+
     fn read(request: &Self::Request) -> Result<AcquireAsked, Failure> {
         asked::acquire(request)
+    }
+
+    fn attend(api: &Api, asked: &AcquireAsked) -> Result<Option<Waiting>, Failure> {
+        if asked.wait_ms == 0 {
+            return Ok(None);
+        }
+        let waiting = (api.waits.calls()).wait(asked.request, asked.attempt, clock::now());
+        waiting.map(Some).map_err(|why| match why {
+            NotTaken::Stopping => stopping(),
+            NotTaken::TooMany { .. } => Failure::new(Reason::Limit, why.to_string()),
+        })
     }
 
     async fn lead(
@@ -47,7 +68,7 @@ impl Method for Acquire {
         asked: &AcquireAsked,
         deadline: Instant,
     ) -> Result<Self::Response, Halt> {
-        api.check_space()?;
+        api.check_space_for(asked)?;
         let stamped_at_ms = clock::wall_ms();
         let command = Command::Acquire(issuer::Acquire {
             resource: asked.resource.clone(),
@@ -56,21 +77,49 @@ impl Method for Acquire {
             request: asked.request,
             attempt: asked.attempt,
             asked_at: asked.asked_at,
-            wait_ms: 0,
+            wait_ms: asked.wait_ms,
             stamped_at_ms,
         });
-        let committed = api.proposals.propose(&command, deadline).await?;
+        // A wait may last for hours; what makes it begin may not.
+        let soon = deadline.min(clock::now() + Self::PASS_ON_MAX);
+        let committed = api.proposals.propose(&command, soon).await;
+        let committed = committed.map_err(|halt| still_open(halt, deadline))?;
         let Outcome::Acquire(outcome) = committed.outcome else {
             return Err(mismatched(&committed.outcome));
         };
-        if outcome == AcquireOutcome::TooOld {
-            return Err(api.too_old(asked.asked_at, committed.at).into());
-        }
-        let outcome = api.acquired(outcome, stamped_at_ms)?;
+        let outcome = match outcome {
+            AcquireOutcome::Queued { .. } => None,
+            AcquireOutcome::TooOld => {
+                return Err(too_old(api, asked.asked_at, committed.at).into());
+            }
+            other => Some(api.acquired(other, stamped_at_ms)?),
+        };
         Ok(v1::AcquireResponse {
             header: Some(api.header(committed.at.index)),
-            outcome: Some(outcome),
+            outcome,
         })
+    }
+
+    async fn finish(
+        api: &Api,
+        response: Self::Response,
+        waiting: Option<Waiting>,
+        deadline: Instant,
+    ) -> Result<Self::Response, Failure> {
+        if response.outcome.is_some() {
+            return Ok(response);
+        }
+        let Some(mut waiting) = waiting else {
+            let message = "the leader lets the request wait, which it did not ask for";
+            return Err(Failure::new(Reason::UnknownOutcome, message));
+        };
+        match tokio::time::timeout_at(deadline.into(), waiting.turn()).await {
+            Ok(turn) => api.turned(turn),
+            Err(_) => Err(Failure::deadline(
+                "the call's own time ran out while it waited in line: unless the same request id comes \
+                 back within 2 s, with a higher attempt, its place is given up",
+            )),
+        }
     }
 
     fn header(response: &mut Self::Response) -> &mut Option<ResponseHeader> {
@@ -78,167 +127,86 @@ impl Method for Acquire {
     }
 }
 
-fn forgotten() -> Failure {
-    Failure::new(
-        Reason::TooOld,
-        "this request id may have been forgotten, so its outcome is unknown: ask again under a new \
-         one, which supersedes the old grant if there is one",
-    )
+/// The time for a proposal ran out, and perhaps not the caller's own.
+fn still_open(halt: Halt, deadline: Instant) -> Halt {
+    match halt {
+        Halt::Failed(failure) => Halt::Failed(Failure {
+            deadline: failure.deadline && clock::now() >= deadline,
+            ..failure
+        }),
+        Halt::NotLeader(hint) => Halt::NotLeader(hint),
+    }
 }
 
 impl Api {
-    fn acquired(&self, outcome: AcquireOutcome, stamped_at_ms: u64) -> Result<Wire, Failure> {
-        Ok(match outcome {
-            AcquireOutcome::Granted {
-                token,
-                lease,
-                replayed,
-                after_wait,
-            } => Wire::Granted(v1::Granted {
-                after_wait,
-                ..self.granted(token, lease, replayed, stamped_at_ms)
-            }),
-            AcquireOutcome::Held {
-                by,
-                queue,
-                replayed,
-            } => {
-                self.counted.held.inc();
-                Wire::Held(v1::Held {
-                    queue,
-                    ..self.held(by, replayed)
-                })
-            }
-            AcquireOutcome::Left { how } => Wire::Left(v1::Left {
-                how: v1::LeftHow::from(how).into(),
-            }),
-            AcquireOutcome::Queued { .. } => {
-                return Err(Failure::new(
-                    Reason::UnknownOutcome,
-                    "the request waits for the resource, and this node does not wait with it",
-                ));
-            }
-            AcquireOutcome::Ended { token, how } => {
-                self.counted.ended.inc();
-                Wire::Ended(v1::Ended {
-                    token: Some(token.into()),
-                    how: v1::EndedHow::from(how).into(),
-                })
-            }
-            AcquireOutcome::TooOld => return Err(forgotten()),
-            AcquireOutcome::ParametersDiffer => {
-                return Err(Failure::new(
-                    Reason::RequestIdReused,
-                    "this request id was used before with another ttl_ms or wait_ms: send a retry \
-                     unchanged, and use a new id for a new request",
-                ));
-            }
-            AcquireOutcome::TooManyGrants { limit, .. } => {
-                return Err(Failure::new(
-                    Reason::Limit,
-                    format!("the cluster has {limit} live grants, as many as it may have"),
-                ));
-            }
-            AcquireOutcome::TooManyGrantsOfHolder { limit, .. } => {
-                return Err(Failure::new(
-                    Reason::Limit,
-                    format!(
-                        "the holder has {limit} grants and places in queues, as many as one holder \
-                         may have"
-                    ),
-                ));
-            }
-            AcquireOutcome::TooManyWaiters {
-                limit, of_resource, ..
-            } => {
-                let whose = if of_resource {
-                    "the resource"
-                } else {
-                    "the cluster"
-                };
-                return Err(Failure::new(
-                    Reason::Limit,
-                    format!("{whose} has {limit} waiters, as many as it may have"),
-                ));
+    /// Whoever waits or was granted already comes back to what he has: that is nothing new.
+    fn check_space_for(&self, asked: &AcquireAsked) -> Result<(), Failure> {
+        self.check_space().or_else(|full| {
+            let standing = |replica: &Replica| replica.machine().standing(&asked.request);
+            match self.raft.state().read(standing) {
+                None | Some(Standing::Unknown) => Err(full),
+                Some(_) => Ok(()),
             }
         })
     }
 
-    /// Nothing was stored, for one of three reasons. Only the first is about being late; an `asked_at`
-    /// that no answer of this cluster gave is the caller's mistake, and a new id does not mend it.
-    fn too_old(&self, asked_at: Option<AskedAt>, at: LogId) -> Failure {
-        let Some(asked_at) = asked_at else {
-            return forgotten();
-        };
-        let ours = self
-            .raft
-            .state()
-            .read(|replica| replica.machine().cluster());
-        if ours.is_some_and(|ours| ours != asked_at.cluster) {
-            return Failure::new(
-                Reason::TooOld,
-                "asked_at names another cluster, so the outcome of this request id is unknown: ask \
-                 again under a new one, with asked_at from an answer of this cluster",
-            );
-        }
-        if asked_at.applied < at.index {
-            return forgotten();
-        }
-        let mut failure = Failure::invalid(
-            "asked_at.applied_index",
-            format!(
-                "is {}, and this cluster has applied {} only: take it from one of its answers",
-                asked_at.applied, at.index
+    /// The answer to a call whose wait is over.
+    fn turned(&self, turn: Turn) -> Result<v1::AcquireResponse, Failure> {
+        let (at, outcome) = match turn {
+            Turn::Granted {
+                at,
+                token,
+                lease,
+                after_wait,
+            } => (
+                at,
+                Wire::Granted(v1::Granted {
+                    token: Some(token.into()),
+                    lease_ms: lease.as_ms(),
+                    after_wait,
+                    replayed: false,
+                    granted_at_unix_ms: self.granted_at_ms(token),
+                }),
             ),
-        );
-        failure.effect = Effect::Unknown;
-        failure
+            Turn::Ended { at, token, how } => (
+                at,
+                Wire::Ended(v1::Ended {
+                    token: Some(token.into()),
+                    how: v1::EndedHow::from(how).into(),
+                }),
+            ),
+            Turn::Left { at, how } => (
+                at,
+                Wire::Left(v1::Left {
+                    how: v1::LeftHow::from(how).into(),
+                }),
+            ),
+            Turn::Unattended => {
+                return Err(self.come_back(
+                    "this node has lost touch with the leader while the call waited in line",
+                ));
+            }
+            Turn::Stopping => {
+                return Err(self.come_back("this node is stopping while the call waits in line"));
+            }
+        };
+        Ok(v1::AcquireResponse {
+            header: Some(self.header(at.index)),
+            outcome: Some(outcome),
+        })
     }
 
-    fn granted(&self, token: Token, lease: Ttl, replayed: bool, stamped_at_ms: u64) -> v1::Granted {
-        let granted_at = if replayed {
-            let known = |replica: &issuer::Replica| {
-                let grant = replica.machine().grant(token.value());
-                grant.map_or(0, |grant| grant.granted_at_ms)
-            };
-            self.raft.state().read(known).unwrap_or(0)
-        } else {
-            self.metrics.grants.inc();
-            stamped_at_ms
-        };
-        v1::Granted {
-            token: Some(token.into()),
-            lease_ms: lease.as_ms(),
-            after_wait: false,
-            replayed,
-            granted_at_unix_ms: granted_at,
-        }
-    }
-
-    fn held(&self, by: Option<HeldBy>, replayed: bool) -> v1::Held {
-        let Some(by) = by else {
-            return v1::Held {
-                replayed,
-                ..v1::Held::default()
-            };
-        };
-        v1::Held {
-            holder: by.holder.to_string(),
-            token: Some(by.token.into()),
-            remaining_ms: self.remaining_ms(by.token),
-            queue: 0,
-            replayed,
-        }
-    }
-
-    /// What this node's own lease clock says.
-    fn remaining_ms(&self, token: Token) -> u64 {
-        let now = clock::now();
-        let remaining = |replica: &issuer::Replica| {
-            let holding = replica.holding_of(token.value(), now);
-            holding.map(|holding| holding.remaining)
-        };
-        let remaining = self.raft.state().read(remaining).flatten();
-        u64::try_from(remaining.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    /// The place is still there for a while, and may be granted meanwhile.
+    fn come_back(&self, what: &str) -> Failure {
+        let leader = self.leadership.borrow().leader.clone();
+        let address = leader.map(|leader| leader.client_address);
+        Failure::new(
+            Reason::UnknownOutcome,
+            format!(
+                "{what}: send the same request id again at once, with a higher attempt, to another node, \
+                 and the place is kept; it may have been granted, or may still be"
+            ),
+        )
+        .leader(address.filter(|address| !address.is_empty()))
     }
 }

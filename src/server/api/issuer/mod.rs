@@ -2,9 +2,11 @@
 
 mod acquire;
 mod claims;
+mod outcome;
 mod read;
 mod release;
 mod renew;
+mod withdraw;
 
 use tonic::{Request, Response, Status, async_trait};
 
@@ -19,6 +21,7 @@ pub(super) use acquire::Acquire;
 pub(super) use read::{Inspect, List};
 pub(super) use release::Release;
 pub(super) use renew::Renew;
+pub(super) use withdraw::Withdraw;
 
 #[async_trait]
 impl Issuer for Api {
@@ -59,9 +62,9 @@ impl Issuer for Api {
 
     async fn withdraw(
         &self,
-        _request: Request<v1::WithdrawRequest>,
+        request: Request<v1::WithdrawRequest>,
     ) -> Result<Response<v1::WithdrawResponse>, Status> {
-        Err(Status::unimplemented("not yet"))
+        self.call::<Withdraw>(request).await
     }
 
     type PipelineStream = Answers;

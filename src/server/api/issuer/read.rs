@@ -8,7 +8,7 @@ use crate::{
     server::{
         api::{
             Api,
-            asked::{self, ListAsked},
+            asked::{self, InspectAsked, ListAsked},
             method::{Halt, Method},
         },
         clock,
@@ -28,24 +28,36 @@ impl Method for Inspect {
     const NAME: &'static str = "Inspect";
     type Request = v1::InspectRequest;
     type Response = v1::InspectResponse;
-    type Asked = ResourceName;
+    type Asked = InspectAsked;
 
-    fn read(request: &Self::Request) -> Result<ResourceName, Failure> {
+    fn read(request: &Self::Request) -> Result<InspectAsked, Failure> {
         asked::inspect(request)
     }
 
     async fn lead(
         api: &Api,
-        resource: &ResourceName,
+        asked: &InspectAsked,
         deadline: Instant,
     ) -> Result<Self::Response, Halt> {
         api.read_barrier(deadline).await?;
         let now = clock::now();
-        let look = |replica: &Replica| replica.holding(resource, now).map(grant);
+        let InspectAsked { resource, holder } = asked;
+        let look = |replica: &Replica| {
+            let machine = replica.machine();
+            let place = |holder| machine.position(resource, holder);
+            let seen = v1::InspectResponse {
+                header: None,
+                grant: replica.holding(resource, now).map(grant),
+                queue: machine.queue_len(resource),
+                position: holder.as_ref().and_then(place).unwrap_or_default(),
+            };
+            // From the same look: a watch that goes on from it must miss nothing.
+            (seen, machine.applied().index)
+        };
+        let (seen, applied) = api.raft.state().read(look).unwrap_or_default();
         Ok(v1::InspectResponse {
-            grant: api.raft.state().read(look).flatten(),
-            header: Some(api.header_of_now()),
-            ..v1::InspectResponse::default()
+            header: Some(api.header(applied)),
+            ..seen
         })
     }
 

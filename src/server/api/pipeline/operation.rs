@@ -1,6 +1,6 @@
 //! One operation: what it asks for, how much room it takes, and its answer.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tonic::Status;
 
@@ -9,8 +9,8 @@ use crate::{
     limits::LIST_PAGE_DEFAULT,
     server::{
         api::{
-            Api, deadline,
-            issuer::{Acquire, Inspect, List, Release, Renew},
+            Api,
+            issuer::{Acquire, Inspect, List, Release, Renew, Withdraw},
         },
         clock,
     },
@@ -52,9 +52,9 @@ pub(super) async fn carry_out(api: &Api, request: PipelineRequest, share: Share)
         operation,
     } = request;
     let began = clock::now();
-    let deadline = deadline::of_operation(timeout_ms, began);
+    let named = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
     let answer = match operation {
-        Some(operation) => answer(api, operation, began, deadline).await,
+        Some(operation) => answer(api, operation, began, named).await,
         None => {
             let empty = Failure::invalid("operation", "one of the operations of a PipelineRequest");
             Err(api.failed(empty))
@@ -69,29 +69,28 @@ async fn answer(
     api: &Api,
     operation: Operation,
     began: Instant,
-    deadline: Instant,
+    named: Option<Duration>,
 ) -> Result<Answer, Status> {
     Ok(match operation {
-        Operation::Acquire(mut request) => Answer::Acquire(
-            api.carry_out::<Acquire>(&mut request, began, deadline)
-                .await?,
-        ),
-        Operation::Renew(mut request) => Answer::Renew(
-            api.carry_out::<Renew>(&mut request, began, deadline)
-                .await?,
-        ),
-        Operation::Release(mut request) => Answer::Release(
-            api.carry_out::<Release>(&mut request, began, deadline)
-                .await?,
-        ),
-        Operation::Inspect(mut request) => Answer::Inspect(
-            api.carry_out::<Inspect>(&mut request, began, deadline)
-                .await?,
-        ),
-        Operation::List(mut request) => {
-            Answer::List(api.carry_out::<List>(&mut request, began, deadline).await?)
+        Operation::Acquire(mut request) => {
+            Answer::Acquire(api.carry_out::<Acquire>(&mut request, began, named).await?)
         }
-        Operation::Withdraw(_) => return Err(Status::unimplemented("not yet")),
+        Operation::Renew(mut request) => {
+            Answer::Renew(api.carry_out::<Renew>(&mut request, began, named).await?)
+        }
+        Operation::Release(mut request) => {
+            Answer::Release(api.carry_out::<Release>(&mut request, began, named).await?)
+        }
+        Operation::Inspect(mut request) => {
+            Answer::Inspect(api.carry_out::<Inspect>(&mut request, began, named).await?)
+        }
+        Operation::List(mut request) => {
+            Answer::List(api.carry_out::<List>(&mut request, began, named).await?)
+        }
+        Operation::Withdraw(mut request) => Answer::Withdraw(
+            api.carry_out::<Withdraw>(&mut request, began, named)
+                .await?,
+        ),
     })
 }
 

@@ -9,7 +9,10 @@ mod event;
 mod position;
 mod watcher;
 
-use std::{pin::Pin, time::Instant};
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
 
 use futures_util::{Stream, stream};
 use tonic::{Request, Response, Status};
@@ -40,7 +43,7 @@ impl Api {
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Watched>, Status> {
         let began = clock::now();
-        let deadline = deadline::of(request.metadata(), began);
+        let deadline = deadline::of(deadline::named(request.metadata()), Duration::ZERO, began);
         let request = request.into_inner();
         let opened = self.begin(request, began, deadline).await;
         self.observe("Watch", clock::now().saturating_duration_since(began));
