@@ -3,6 +3,7 @@
 
 use super::address::Address;
 use super::seen::Mismatch;
+use super::watch::Cursor;
 use crate::wire::failure::{Effect, Failure, Reason};
 use std::fmt;
 use std::time::Duration;
@@ -49,6 +50,12 @@ pub enum ErrorKind {
     ClusterMismatch(Box<Mismatch>),
     /// A node's answer breaks the wire contract; its version may not fit this one's.
     BadAnswer,
+    /// The history of events does not reach back to the cursor of a watch, so it would have a gap. Look
+    /// with [`Client::list`](super::Client::list), and watch anew.
+    HistoryLost {
+        /// The oldest cursor that would have done, if the node said so.
+        oldest: Option<Box<Cursor>>,
+    },
     /// The request id may have been forgotten. Kept inside: the client asks again under a new one.
     TooOld,
 }
@@ -169,6 +176,7 @@ impl Error {
             | ErrorKind::RequestIdReused
             | ErrorKind::NoSuchNode
             | ErrorKind::Refused
+            | ErrorKind::HistoryLost { .. }
             | ErrorKind::ClusterMismatch(_)
             | ErrorKind::BadAnswer => false,
         }
@@ -223,6 +231,9 @@ impl fmt::Display for Error {
                 f.write_str("no node could carry it out, and nothing happened")?
             }
             ErrorKind::UnknownOutcome => f.write_str("nobody knows whether it took effect")?,
+            ErrorKind::HistoryLost { .. } => {
+                f.write_str("the history of events does not reach back to the cursor")?;
+            }
             ErrorKind::BadAnswer => f.write_str("an answer breaks the wire contract")?,
             ErrorKind::TooOld => f.write_str("the request id may have been forgotten")?,
         }
@@ -306,7 +317,9 @@ pub(crate) fn verdict(failure: &Failure) -> Verdict {
         Reason::NoSuchNode => Verdict::Final(ErrorKind::NoSuchNode),
         Reason::Refused => Verdict::Final(ErrorKind::Refused),
         Reason::TooOld => Verdict::Final(ErrorKind::TooOld),
-        Reason::HistoryLost => Verdict::Final(ErrorKind::BadAnswer),
+        Reason::HistoryLost => Verdict::Final(ErrorKind::HistoryLost {
+            oldest: oldest(failure).map(Box::new),
+        }),
         Reason::Limit | Reason::DiskFull if failure.retry_after.is_none() => {
             Verdict::Final(ErrorKind::Exhausted)
         }
@@ -317,6 +330,15 @@ pub(crate) fn verdict(failure: &Failure) -> Verdict {
             Verdict::Elsewhere
         }
     }
+}
+
+/// The oldest cursor that a watch can go on from.
+fn oldest(failure: &Failure) -> Option<Cursor> {
+    let oldest = failure.oldest.as_ref()?;
+    Some(Cursor {
+        cluster: oldest.cluster_id.parse().ok()?,
+        index: oldest.index,
+    })
 }
 
 /// Whether a failure that fencepost itself wrote leaves the outcome open.

@@ -63,6 +63,7 @@ mod route;
 mod seen;
 mod trial;
 mod verify;
+mod watch;
 mod withdraw;
 mod words;
 
@@ -80,6 +81,7 @@ pub use outcome::{
 };
 pub use read::Page;
 pub use seen::Mismatch;
+pub use watch::{Change, Cursor, CursorError, Moment, Watch, WatchEvent, Watching};
 
 use crate::grant::ClusterId;
 use call::Shared;

@@ -65,6 +65,19 @@ impl Route {
         first_choice.or_else(|| in_turn().next()).cloned()
     }
 
+    /// The next node to ask where any will do: the configured endpoints in turn, the leader only if it is
+    /// one of them or nobody else is left.
+    pub(crate) fn next_of_any(&self, tried: &[Address], now: BootInstant) -> Option<Address> {
+        let untried = |address: &&Address| !tried.contains(address);
+        let (before, after) = self.configured.split_at(self.turn);
+        let in_turn = || after.iter().chain(before).filter(untried);
+        let first_choice = in_turn().find(|address| !self.is_set_aside(address, now));
+        first_choice
+            .or_else(|| self.leader.as_ref().filter(untried))
+            .or_else(|| in_turn().next())
+            .cloned()
+    }
+
     /// Takes a hint of who leads, since which term if that was said. A hint without a usable address,
     /// from the past, or to a node that is set aside, is not followed.
     pub(crate) fn learn_leader(&mut self, hint: &str, term: Option<u64>, now: BootInstant) {
@@ -151,6 +164,19 @@ mod tests {
             tried.push(next);
         }
         assert_eq!(tried, [at(2), at(1), at(3)]);
+    }
+
+    #[test]
+    fn where_any_node_will_do_the_leader_has_no_precedence_and_is_the_way_out() {
+        let mut route = three();
+        route.learn_leader("127.0.0.1:9", None, NOW);
+        assert_eq!(route.next_of_any(&[], NOW), Some(at(1)));
+        route.put_aside(&at(1), NOW);
+        assert_eq!(route.next_of_any(&[], NOW), Some(at(2)));
+        let tried = [at(2), at(3)];
+        assert_eq!(route.next_of_any(&tried, NOW), Some(at(9)));
+        let tried = [at(2), at(3), at(9)];
+        assert_eq!(route.next_of_any(&tried, NOW), Some(at(1)));
     }
 
     #[test]

@@ -170,5 +170,5 @@ fn too_many(full: Full) -> Failure {
          another node",
         full.max
     );
-    Failure::new(Reason::Limit, message)
+    Failure::new(Reason::Limit, message).retry_after(Duration::from_secs(1))
 }
