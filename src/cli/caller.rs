@@ -151,6 +151,7 @@ fn code(error: &Error) -> u8 {
         ErrorKind::Unavailable | ErrorKind::Exhausted => exit::UNAVAILABLE,
         ErrorKind::UnknownOutcome | ErrorKind::TooOld => exit::UNKNOWN_OUTCOME,
         ErrorKind::Refused | ErrorKind::NoSuchNode => exit::REFUSED,
+        ErrorKind::HistoryLost { .. } => exit::HISTORY_LOST,
         ErrorKind::Invalid { .. } | ErrorKind::RequestIdReused | ErrorKind::ClusterMismatch(_) => {
             USAGE
         }
@@ -178,6 +179,15 @@ fn explain(error: &Error, next: &Next) -> Failure {
         ErrorKind::Exhausted => failure.hint("Nothing happened. Try again in a while."),
         ErrorKind::ClusterMismatch(_) => {
             failure.hint("Name nodes of one cluster only, with --endpoints or FENCEPOST_ENDPOINTS.")
+        }
+        ErrorKind::HistoryLost { oldest } => {
+            let failure = failure.hint("What happened in between is in the audit logs of the nodes, if they keep them.");
+            match oldest {
+                Some(oldest) => failure.hint(format_args!(
+                    "Look with `fencepost list`, then watch anew; the oldest cursor left is {oldest}"
+                )),
+                None => failure.hint("Look with `fencepost list`, then watch anew."),
+            }
         }
         ErrorKind::NoSuchNode => failure.hint("`fencepost cluster status` lists the nodes."),
         ErrorKind::RequestIdReused => {
@@ -213,6 +223,7 @@ impl<'a> FailedJson<'a> {
                 ErrorKind::Exhausted => "exhausted",
                 ErrorKind::Unavailable => "unavailable",
                 ErrorKind::UnknownOutcome | ErrorKind::TooOld => "unknown_outcome",
+                ErrorKind::HistoryLost { .. } => "history_lost",
                 ErrorKind::ClusterMismatch(_) => "cluster_mismatch",
                 _ => "bad_answer",
             },

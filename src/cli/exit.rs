@@ -16,6 +16,8 @@ pub(crate) const REFUSED: u8 = 3;
 pub(crate) const UNAVAILABLE: u8 = 4;
 /// The call may or may not have taken effect.
 pub(crate) const UNKNOWN_OUTCOME: u8 = 5;
+/// A watch cannot go on without a gap: the history does not reach back to its cursor.
+pub(crate) const HISTORY_LOST: u8 = 6;
 /// A node's setting is wrong, missing or contradictory; nothing was written.
 pub(crate) const CONFIGURATION: u8 = 10;
 /// Wrong cluster, a node id used before, a wiped or busy directory, a peer with another list.

@@ -27,6 +27,8 @@ mod ports;
 mod serve;
 mod status;
 mod stop;
+mod wait;
+mod watch;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
@@ -47,7 +49,7 @@ Try it:
   fencepost list
 
 Exit codes: 0 done; 1 unexpected; 2 usage; 3 refused by the rules (held by another, not the holder any \
-more); 4 unavailable, certainly without effect; 5 unknown outcome. Those of a node are in \
+more); 4 unavailable, certainly without effect; 5 unknown outcome; 6 a watch would have a gap. Those of a node are in \
 docs/operations.md.";
 
 /// The root of the command line.
@@ -80,6 +82,10 @@ enum Command {
     Inspect(look::InspectArgs),
     /// List what is held
     List(look::ListArgs),
+    /// Tell what happens to resources, as it happens
+    Watch(watch::Args),
+    /// Wait until a resource is free
+    Wait(wait::Args),
     /// Take a grant away from its holder
     Revoke(end::RevokeArgs),
     /// Show how the cluster is
@@ -134,6 +140,8 @@ fn run(cli: Cli) -> exit::Outcome {
         Command::Release(args) => caller::run(connection, |caller| end::release(args, caller)),
         Command::Inspect(args) => caller::run(connection, |caller| look::inspect(args, caller)),
         Command::List(args) => caller::run(connection, |caller| look::list(args, caller)),
+        Command::Watch(args) => caller::run(connection, |caller| watch::run(args, caller)),
+        Command::Wait(args) => caller::run(connection, |caller| wait::run(args, caller)),
         Command::Revoke(args) => caller::run(connection, |caller| end::revoke(args, caller)),
         Command::Status(_) => caller::run(connection, status::run),
         Command::Cluster(args) => caller::run(connection, |caller| cluster::run(args, caller)),

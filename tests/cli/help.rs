@@ -3,13 +3,15 @@
 use crate::fencepost;
 
 /// Every command that talks to a cluster.
-const CLUSTER_COMMANDS: [&str; 10] = [
+const CLUSTER_COMMANDS: [&str; 12] = [
     "acquire",
     "renew",
     "release",
     "revoke",
     "inspect",
     "list",
+    "watch",
+    "wait",
     "status",
     "raise-floor",
     "bench",
