@@ -13,6 +13,7 @@ pub(crate) struct Cluster {
     directory: TempDir,
     clients: Vec<String>,
     peers: Vec<String>,
+    http: Vec<String>,
     nodes: Vec<Option<Child>>,
 }
 
@@ -24,6 +25,7 @@ impl Cluster {
             directory: tempfile::tempdir().unwrap(),
             clients: (0..4).map(address).collect(),
             peers: (0..4).map(address).collect(),
+            http: (0..4).map(address).collect(),
             nodes: Vec::new(),
         };
         let founders: Vec<_> = (0..3)
@@ -53,7 +55,7 @@ impl Cluster {
                 "--peer-listen",
                 &self.peers[number],
                 "--http-listen",
-                "127.0.0.1:0",
+                &self.http[number],
             ])
             .arg("--data-dir")
             .arg(self.directory.path().join(&id))
@@ -66,6 +68,11 @@ impl Cluster {
     /// All client addresses, as `--endpoints` takes them.
     pub(crate) fn endpoints(&self) -> String {
         self.clients[..self.nodes.len()].join(",")
+    }
+
+    /// All HTTP addresses, as `bench --metrics` takes them.
+    pub(crate) fn metrics(&self) -> String {
+        self.http[..self.nodes.len()].join(",")
     }
 
     /// Which node leads, once one does.

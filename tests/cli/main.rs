@@ -11,6 +11,7 @@ mod fake;
 mod ports;
 
 mod answers;
+mod bench;
 mod cluster;
 mod demo;
 mod dev;

@@ -1,7 +1,7 @@
 //! The commands against a cluster of real processes.
 
 use crate::cluster::Cluster;
-use crate::{binary, fencepost, finish};
+use crate::{fencepost, finish};
 
 /// Runs `script` in a shell that knows the cluster and finds `fencepost`.
 async fn shell(shell: &str, cluster: &Cluster, script: &str) -> crate::Run {
@@ -160,49 +160,4 @@ async fn the_membership_changes_one_node_at_a_time() {
         "an id is never used again: {}",
         refused.stderr
     );
-}
-
-#[tokio::test]
-async fn the_load_reports_what_it_measured() {
-    let cluster = Cluster::start().await;
-    for operation in ["acquire-release", "acquire", "renew", "inspect"] {
-        let mut command = binary();
-        command
-            .args([
-                "bench",
-                operation,
-                "--concurrency",
-                "4",
-                "--connections",
-                "2",
-                "--resources",
-                "6",
-            ])
-            .args([
-                "--duration",
-                "500ms",
-                "--warm-up",
-                "100ms",
-                "--output",
-                "json",
-            ])
-            .args(["--endpoints", &cluster.endpoints()]);
-        let run = finish(&mut command).await;
-        assert_eq!(run.code, Some(0), "{operation}: {}", run.stderr);
-        let report = run.json();
-        assert_eq!(report["operation"], operation);
-        assert!(report["operations"].as_u64().unwrap() > 0, "{report}");
-        assert_eq!(
-            (&report["failed"], &report["nodes"]),
-            (&0.into(), &3.into()),
-            "{report}"
-        );
-        for (call, latency) in report["latency_us"].as_object().unwrap() {
-            let at = |name: &str| latency[name].as_u64().unwrap();
-            assert!(
-                at("p50") <= at("p99") && at("p99") <= at("max"),
-                "{call}: {latency}"
-            );
-        }
-    }
 }

@@ -23,7 +23,7 @@ async fn bad_arguments_are_named_with_what_would_do() {
             &["cluster", "promote", "0"],
             "node_id".to_uppercase().leak(),
         ),
-        (&["bench", "dance"], "acquire-release"),
+        (&["bench", "dance"], "bench <SCENARIO>"),
     ];
     for (args, part) in cases {
         let run = fencepost(args).await;

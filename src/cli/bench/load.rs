@@ -1,17 +1,54 @@
 //! The workers: each does its operation over and over, one call at a time.
 
-use super::super::caller::Caller;
 use super::super::exit::{Failure, USAGE};
 use super::record::{Call, Record};
-use super::{Args, Operation};
 use fencepost::client::{
     AcquireOutcome, BootInstant, Client, Error, ReleaseOutcome, RenewOutcome, Renewal,
 };
 use fencepost::grant::Ttl;
 use fencepost::resource::{Holder, ResourceName};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+
+/// What a worker does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// Acquire a free resource and release it: a pair.
+    AcquireRelease,
+    /// Acquire again what it holds: a new grant each time.
+    Acquire,
+    /// Renew what it holds.
+    Renew,
+    /// Ask who holds a resource.
+    Inspect,
+}
+
+impl Operation {
+    /// The word for it, as it is given.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::AcquireRelease => "acquire-release",
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Inspect => "inspect",
+        }
+    }
+}
+
+/// What is to be done by how many.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    pub(super) operation: Operation,
+    /// Workers.
+    pub(super) concurrency: u32,
+    pub(super) resources: u32,
+    pub(super) ttl: Ttl,
+    /// Of the names of resources and holders.
+    pub(super) prefix: String,
+}
 
 /// The time that counts. Calls that began before it warm up; none begins after it.
 #[derive(Debug, Clone, Copy)]
@@ -20,41 +57,80 @@ pub(super) struct Window {
     pub(super) end: BootInstant,
 }
 
+impl Window {
+    /// A window of `duration`, `warm_up` from `now`.
+    pub(super) fn after(now: BootInstant, warm_up: Duration, duration: Duration) -> Self {
+        let begin = now.plus(warm_up);
+        Self {
+            begin,
+            end: begin.plus(duration),
+        }
+    }
+
+    /// How much of it was over at `now`: a run that ended early is judged by the time that it had.
+    pub(super) fn over(&self, now: BootInstant) -> Duration {
+        now.since(self.begin).min(self.end.since(self.begin))
+    }
+
+    /// What goes on at `now`, and for how many seconds more; `None` once it is over.
+    pub(super) fn phase(&self, now: BootInstant) -> Option<(&'static str, u128)> {
+        let (phase, end) = match now < self.begin {
+            true => ("warming up", self.begin),
+            false => ("measuring", self.end),
+        };
+        // Rounded: the ticks come a little after the full second.
+        let left = (end.since(now).as_millis() + 500) / 1_000;
+        (left > 0).then_some((phase, left))
+    }
+}
+
+/// The sums of all workers, shared.
+pub(super) type Shared = Arc<Mutex<Record>>;
+
+/// Looks at what was recorded; a worker that panicked has left it whole.
+pub(super) fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// One worker, with the names made beforehand.
 struct Worker {
     client: Client,
     window: Window,
-    record: Arc<Mutex<Record>>,
+    record: Shared,
     holder: Holder,
     resources: Vec<ResourceName>,
     ttl: Ttl,
 }
 
+/// The failure of a name that is made of a prefix which does not fit.
+pub(super) fn misnamed(error: impl fmt::Display) -> Failure {
+    Failure::new(USAGE, format_args!("--prefix does not fit: {error}"))
+}
+
 /// Starts all workers on this thread.
 pub(super) fn start(
-    args: &Args,
-    resources: u32,
-    caller: &Caller,
+    load: &Load,
+    client: &Client,
     window: Window,
-    record: &Arc<Mutex<Record>>,
+    record: &Shared,
 ) -> Result<JoinSet<()>, Failure> {
-    let named = |error| Failure::new(USAGE, format_args!("--prefix does not fit: {error}"));
+    let (prefix, resources) = (&load.prefix, load.resources);
     let mut workers = JoinSet::new();
-    for number in 0..args.concurrency {
-        let holder = Holder::new(format!("{}-{number}", args.prefix)).map_err(named)?;
+    for number in 0..load.concurrency {
+        let holder = Holder::new(format!("{prefix}-{number}")).map_err(misnamed)?;
         // Worker n has the resources n, n + concurrency, ...; with fewer resources than workers, they share.
-        let step = usize::try_from(args.concurrency).unwrap_or(usize::MAX);
+        let step = usize::try_from(load.concurrency).unwrap_or(usize::MAX);
         let own = (number % resources..resources).step_by(step);
-        let names = own.map(|resource| ResourceName::new(format!("{}/{resource}", args.prefix)));
+        let names = own.map(|resource| ResourceName::new(format!("{prefix}/{resource}")));
         let worker = Worker {
-            client: caller.client.clone(),
+            client: client.clone(),
             window,
             record: Arc::clone(record),
             holder,
-            resources: names.collect::<Result<_, _>>().map_err(named)?,
-            ttl: args.ttl,
+            resources: names.collect::<Result<_, _>>().map_err(misnamed)?,
+            ttl: load.ttl,
         };
-        workers.spawn(worker.run(args.operation));
+        workers.spawn(worker.run(load.operation));
     }
     Ok(workers)
 }
@@ -160,16 +236,12 @@ impl Worker {
 
     /// Takes note of what began at `start`, if that counts.
     fn note(&self, start: BootInstant, note: impl FnOnce(&mut Record)) {
-        let mut record = self.record();
+        let mut record = lock(&self.record);
         record.counts = start >= self.window.begin;
         note(&mut record);
     }
 
     fn failed(&self, start: BootInstant, error: &Error) {
         self.note(start, |record| record.error(error));
-    }
-
-    fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

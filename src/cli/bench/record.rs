@@ -1,14 +1,10 @@
 //! What was measured: latencies by call, and failures by kind.
 
-use super::Operation;
+use super::latency::{Latencies, Latency};
+use super::load::Operation;
 use fencepost::client::{Cause, Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-use hdrhistogram::Histogram;
-
-/// Latencies up to this are told apart, in microseconds; longer ones count as this.
-const MICROS_MAX: u64 = 120_000_000;
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,14 +32,14 @@ impl Call {
 pub(super) struct Record {
     /// The call that counts as one operation.
     main: Call,
-    latencies: Vec<(Call, Histogram<u64>)>,
+    latencies: Vec<(Call, Latencies)>,
     /// Operations that succeeded, warm-up included: for progress.
     pub(super) completed: u64,
     /// Whether the call at hand began within the window.
     pub(super) counts: bool,
     /// Operations that the rules refused.
     pub(super) refused: u64,
-    errors: BTreeMap<String, u64>,
+    pub(super) errors: Errors,
 }
 
 impl Record {
@@ -54,13 +50,14 @@ impl Record {
             Operation::Renew => (&[Call::Renew], Call::Renew),
             Operation::Inspect => (&[Call::Inspect], Call::Inspect),
         };
+        let latencies = calls.iter().map(|call| (*call, Latencies::default()));
         Self {
             main,
-            latencies: calls.iter().map(|call| (*call, histogram())).collect(),
+            latencies: latencies.collect(),
             completed: 0,
             counts: false,
             refused: 0,
-            errors: BTreeMap::new(),
+            errors: Errors::default(),
         }
     }
 
@@ -72,9 +69,8 @@ impl Record {
         if !self.counts {
             return;
         }
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        if let Some((_, histogram)) = self.latencies.iter_mut().find(|(timed, _)| *timed == call) {
-            histogram.saturating_record(micros.max(1));
+        if let Some((_, latencies)) = self.latencies.iter_mut().find(|(timed, _)| *timed == call) {
+            latencies.took(latency);
         }
     }
 
@@ -86,32 +82,41 @@ impl Record {
     /// A call failed.
     pub(super) fn error(&mut self, error: &Error) {
         if self.counts {
-            *self.errors.entry(name(error)).or_default() += 1;
+            self.errors.note(error);
         }
     }
 
-    pub(super) fn failed(&self) -> u64 {
-        self.errors.values().sum()
-    }
-
-    pub(super) fn errors(&self) -> &BTreeMap<String, u64> {
-        &self.errors
-    }
-
-    pub(super) fn latencies(&self) -> &[(Call, Histogram<u64>)] {
-        &self.latencies
+    /// What the calls took, by the name of the call.
+    pub(super) fn latencies(&self) -> BTreeMap<&'static str, Latency> {
+        let named = self.latencies.iter();
+        named
+            .map(|(call, latencies)| (call.as_str(), latencies.summary()))
+            .collect()
     }
 
     /// How many operations succeeded within the window.
     pub(super) fn count(&self) -> u64 {
         let main = self.latencies.iter().find(|(call, _)| *call == self.main);
-        main.map_or(0, |(_, histogram)| histogram.len())
+        main.map_or(0, |(_, latencies)| latencies.count())
     }
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, MICROS_MAX, 3)
-        .expect("the bounds are constants that fit three digits")
+/// Failures, counted by kind.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Errors(BTreeMap<String, u64>);
+
+impl Errors {
+    pub(super) fn note(&mut self, error: &Error) {
+        *self.0.entry(name(error)).or_default() += 1;
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    pub(super) fn by_kind(&self) -> &BTreeMap<String, u64> {
+        &self.0
+    }
 }
 
 /// A failure's kind, with the reason that the last node gave.
@@ -152,15 +157,6 @@ mod tests {
             (record.count(), record.completed, record.refused),
             (1, 2, 1)
         );
-        assert_eq!(record.latencies()[0].1.max(), 1_000);
-    }
-
-    #[test]
-    fn a_latency_beyond_the_scale_counts_as_its_end() {
-        let mut record = Record::new(Operation::Inspect);
-        record.counts = true;
-        record.took(Call::Inspect, Duration::from_secs(100_000));
-        record.took(Call::Inspect, Duration::ZERO);
-        assert_eq!(record.count(), 2);
+        assert_eq!(record.latencies()["acquire"].max, 1_000);
     }
 }
