@@ -162,16 +162,7 @@ fn refuse_held(args: &Args, caller: &Caller, held: &HeldBy) -> exit::Outcome {
         )
         .hint("It is free by now: ask again, without --request-id."),
     };
-    let json = HeldJson {
-        outcome: "held",
-        resource: args.resource.as_str(),
-        held_by: held.holder.as_ref().map(ToString::to_string),
-        token: held.token.map(|token| token.to_string()),
-        remaining_ms: millis(held.remaining),
-        queue: held.queue,
-        replayed: held.replayed,
-    };
-    caller.refuse(failure, &json)
+    caller.refuse(failure, &HeldJson::new(args.resource.as_str(), held))
 }
 
 fn refuse_ended(args: &Args, caller: &Caller, ended: &Ended) -> exit::Outcome {
@@ -254,8 +245,9 @@ impl<'a> GrantedJson<'a> {
     }
 }
 
+/// Somebody else's grant, for scripts.
 #[derive(Serialize)]
-struct HeldJson<'a> {
+pub(super) struct HeldJson<'a> {
     outcome: &'static str,
     resource: &'a str,
     held_by: Option<String>,
@@ -270,6 +262,20 @@ struct LeftJson<'a> {
     outcome: &'static str,
     resource: &'a str,
     how: &'static str,
+}
+
+impl<'a> HeldJson<'a> {
+    pub(super) fn new(resource: &'a str, held: &HeldBy) -> Self {
+        Self {
+            outcome: "held",
+            resource,
+            held_by: held.holder.as_ref().map(ToString::to_string),
+            token: held.token.map(|token| token.to_string()),
+            remaining_ms: millis(held.remaining),
+            queue: held.queue,
+            replayed: held.replayed,
+        }
+    }
 }
 
 /// A grant that is no more, for scripts.

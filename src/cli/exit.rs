@@ -31,6 +31,19 @@ pub(crate) const RAFT_FATAL: u8 = 14;
 /// A port is busy or an address cannot be bound.
 pub(crate) const ADDRESS_IN_USE: u8 = 15;
 
+/// `hold` could not ask the cluster; the command did not run.
+pub(crate) const HOLD_UNAVAILABLE: u8 = 122;
+/// `hold` was refused, or its wait ended without a grant; the command did not run.
+pub(crate) const NOT_HELD: u8 = 123;
+/// `hold` ended the command, because the lease could not be kept.
+pub(crate) const LEASE_LOST: u8 = 124;
+/// `hold` itself failed: its arguments, or something unexpected.
+pub(crate) const HOLD_FAILED: u8 = 125;
+/// `hold` found the command, and could not run it.
+pub(crate) const COMMAND_NOT_RUNNABLE: u8 = 126;
+/// `hold` did not find the command.
+pub(crate) const COMMAND_NOT_FOUND: u8 = 127;
+
 /// What a command returns.
 pub(crate) type Outcome = Result<(), Failure>;
 
@@ -56,6 +69,12 @@ impl Failure {
     /// The command has already printed its answer; only the code is left to give.
     pub(crate) fn silent(code: u8) -> Self {
         Self::new(code, "")
+    }
+
+    /// The same words with another code.
+    pub(crate) fn recoded(mut self, recode: impl FnOnce(u8) -> u8) -> Self {
+        self.code = recode(self.code);
+        self
     }
 
     /// The same code, without a word: a script was told already.
@@ -88,13 +107,13 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Prints what clap found wrong, or the help page that was asked for.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+/// Prints what clap found wrong, or the help page that was asked for; `code` is for what is wrong.
+pub(crate) fn usage(error: &clap::Error, code: u8) -> ExitCode {
     // Nobody is left to be told when this fails.
     let _ = error.print();
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(USAGE),
+        _ => ExitCode::from(code),
     }
 }
 

@@ -36,6 +36,15 @@ impl Options {
 /// user runs side by side must not pass for one holder, because a holder that asks again supersedes its
 /// own grant.
 fn of_this_shell() -> Holder {
+    of_process(parent_id())
+}
+
+/// `user@host:pid` of this very process: of all that a shell starts side by side, each its own holder.
+pub(crate) fn of_this_process() -> Holder {
+    of_process(std::process::id())
+}
+
+fn of_process(pid: u32) -> Holder {
     let user = ["USER", "LOGNAME"]
         .iter()
         .find_map(|name| env::var(name).ok());
@@ -44,7 +53,7 @@ fn of_this_shell() -> Holder {
         .nodename()
         .to_string_lossy()
         .into_owned();
-    compose(&user, &host, parent_id())
+    compose(&user, &host, pid)
 }
 
 fn compose(user: &str, host: &str, shell: u32) -> Holder {

@@ -18,8 +18,10 @@ mod duration;
 mod end;
 mod exit;
 mod floor;
+mod hold;
 mod holder;
 mod in_line;
+mod leash;
 mod look;
 mod man;
 mod number;
@@ -46,11 +48,12 @@ Try it:
   fencepost demo                          # the idea, in 20 seconds
   fencepost dev                           # a cluster of three on this machine; then, elsewhere:
   fencepost acquire nightly-report
+  fencepost hold nightly-report -- ./run-report   # acquires, renews, runs, releases
   fencepost list
 
 Exit codes: 0 done; 1 unexpected; 2 usage; 3 refused by the rules (held by another, not the holder any \
-more); 4 unavailable, certainly without effect; 5 unknown outcome; 6 a watch would have a gap. Those of a node are in \
-docs/operations.md.";
+more); 4 unavailable, certainly without effect; 5 unknown outcome; 6 a watch would have a gap. Those of a \
+node, and of `hold`, are in docs/operations.md.";
 
 /// The root of the command line.
 #[derive(Debug, Parser)]
@@ -74,6 +77,8 @@ enum Command {
     Serve(serve::Args),
     /// Ask for a resource
     Acquire(acquire::Args),
+    /// Run a command while holding a resource
+    Hold(hold::Args),
     /// Keep a grant alive for another TTL
     Renew(end::RenewArgs),
     /// Give a resource back
@@ -104,10 +109,13 @@ enum Command {
     Completions(completions::Args),
     /// Print the manual page, or write one page a command into a directory
     Man(man::Args),
+    /// What `hold` starts beside and before the command
+    #[command(name = hold::PART, hide = true)]
+    HoldPart(hold::PartArgs),
 }
 
 /// The commands that talk to no cluster, and therefore hide the connection options.
-const LOCAL: [&str; 5] = ["serve", "dev", "demo", "completions", "man"];
+const LOCAL: [&str; 6] = ["serve", "dev", "demo", "completions", "man", hold::PART];
 
 /// The whole command tree as clap sees it, also for completions and manual pages.
 fn command() -> clap::Command {
@@ -126,7 +134,7 @@ pub(crate) fn main() -> ExitCode {
         .and_then(|matches| Cli::from_arg_matches(&matches))
     {
         Ok(cli) => cli,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&error, hold::usage_code()),
     };
     exit::report(run(cli))
 }
@@ -136,6 +144,8 @@ fn run(cli: Cli) -> exit::Outcome {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Acquire(args) => caller::run(connection, |caller| acquire::run(args, caller)),
+        Command::Hold(args) => hold::run(args, connection),
+        Command::HoldPart(args) => hold::part(args),
         Command::Renew(args) => caller::run(connection, |caller| end::renew(args, caller)),
         Command::Release(args) => caller::run(connection, |caller| end::release(args, caller)),
         Command::Inspect(args) => caller::run(connection, |caller| look::inspect(args, caller)),

@@ -3,8 +3,9 @@
 use crate::fencepost;
 
 /// Every command that talks to a cluster.
-const CLUSTER_COMMANDS: [&str; 12] = [
+const CLUSTER_COMMANDS: [&str; 13] = [
     "acquire",
+    "hold",
     "renew",
     "release",
     "revoke",

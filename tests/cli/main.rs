@@ -17,6 +17,7 @@ mod demo;
 mod dev;
 mod failures;
 mod help;
+mod hold;
 mod membership;
 mod pages;
 mod real;

@@ -8,6 +8,7 @@
 mod deadlines;
 mod effects;
 mod fake;
+mod held;
 mod leader;
 mod one_cluster;
 mod one_effect;

@@ -53,19 +53,7 @@ pub(super) fn run(args: &Args) -> exit::Outcome {
     let failed = |what: &str, error: io::Error| {
         Failure::new(UNEXPECTED, format_args!("{what} failed: {error}"))
     };
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-        set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| failed("taking the leash", error.into()))?;
-        // It may have ended before the leash was taken.
-        let parent = getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
-        if parent != Some(args.parent) {
-            return Err(Failure::silent(UNEXPECTED));
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = args.parent;
+    super::super::leash::take(args.parent)?;
     let program = env::current_exe().map_err(|error| failed("finding this program", error))?;
     let error = std::process::Command::new(program)
         .args(&args.arguments)

@@ -87,6 +87,17 @@ impl Held {
         self.standing().safe_until
     }
 
+    /// Waits until [`safe_until`](Self::safe_until) is another than `known`, and gives it: after each renewal,
+    /// and once more when the lease is lost.
+    pub async fn safe_until_after(&self, known: Option<BootInstant>) -> Option<BootInstant> {
+        let mut changes = self.lease.subscribe();
+        let change = |standing: &Standing| {
+            let now = standing.safe_until;
+            (now != known).then_some(now)
+        };
+        until(&mut changes, change).await
+    }
+
     /// How much of the lease certainly lies ahead; zero when [`safe_until`](Self::safe_until) is `None`.
     #[must_use]
     pub fn remaining(&self) -> Duration {

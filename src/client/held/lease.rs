@@ -148,3 +148,93 @@ impl Lease {
         self.standing.subscribe()
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::sequencer::Sequencer;
+    use crate::token::Token;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    pub(in crate::client::held) fn at(ms: u64) -> BootInstant {
+        BootInstant::from_boot(Duration::from_secs(1_000) + Duration::from_millis(ms))
+    }
+
+    /// A grant with token `index`, asked for at `start`, if that is known.
+    pub(in crate::client::held) fn granted(
+        resource: &str,
+        index: u64,
+        lease: Duration,
+        start: Option<BootInstant>,
+    ) -> Acquired {
+        let value = crate::token::TokenValue::new(65_536 + index).unwrap();
+        let token = Token::new(value, 1, index);
+        let resource: crate::resource::ResourceName = resource.parse().unwrap();
+        Acquired {
+            resource: resource.clone(),
+            holder: "me".parse().unwrap(),
+            token,
+            sequencer: Sequencer {
+                issuer: "test".parse().unwrap(),
+                resource,
+                token: token.value(),
+            },
+            lease,
+            replayed: start.is_none(),
+            granted_at_unix_ms: 0,
+            safe_until: start.map(|start| start.plus(lease)),
+        }
+    }
+
+    #[test]
+    fn a_lease_is_lost_shortly_before_its_deadline() {
+        let lease = Lease::new(granted("a", 1, TTL, Some(at(0))), at(5));
+        assert_eq!(lease.standing(at(5)).safe_until, Some(at(30_000)));
+        assert!(lease.standing(at(29_899)).lost().is_none());
+        let standing = lease.standing(at(29_900));
+        assert_eq!(standing.lost().unwrap().how(), LostHow::RanOut);
+        assert_eq!(standing.safe_until, None);
+    }
+
+    #[test]
+    fn a_late_success_does_not_bring_it_back() {
+        let lease = Lease::new(granted("a", 1, TTL, Some(at(0))), at(5));
+        // Nobody has looked since it ran out: the clock decides, before the news does.
+        assert!(!lease.renewed(at(31_000), at(59_000), TTL));
+        assert!(lease.standing(at(31_000)).lost().is_some());
+        assert!(!lease.renewed(at(31_000), at(59_000), TTL));
+        assert!(lease.standing(at(31_000)).lost().is_some());
+    }
+
+    #[test]
+    fn the_first_reason_stays() {
+        let lease = Lease::new(granted("a", 1, TTL, Some(at(0))), at(5));
+        lease.lose(LostHow::Ended(crate::grant::EndedHow::Revoked));
+        lease.lose(LostHow::Released);
+        let how = lease.standing(at(40_000)).lost().unwrap().how();
+        assert_eq!(how, LostHow::Ended(crate::grant::EndedHow::Revoked));
+    }
+
+    #[test]
+    fn a_start_that_is_not_known_claims_nothing_before_a_renewal() {
+        let known_too_late = granted("a", 1, TTL, Some(at(0)));
+        let two_seconds = granted("a", 1, Duration::from_secs(2), None);
+        for (acquired, learned) in [(two_seconds, at(500)), (known_too_late, at(29_950))] {
+            let lease = Lease::new(acquired, learned);
+            let standing = lease.standing(learned);
+            assert_eq!(standing.safe_until, None);
+            assert!(standing.lost().is_none());
+            assert_eq!(standing.renew_at(learned), learned);
+            assert!(lease.renewed(learned, learned.plus(TTL), TTL));
+            assert_eq!(lease.standing(learned).safe_until, Some(learned.plus(TTL)));
+        }
+    }
+
+    #[test]
+    fn what_is_never_claimed_is_lost_in_the_end() {
+        let lease = Lease::new(granted("a", 1, Duration::from_secs(2), None), at(500));
+        assert!(lease.standing(at(2_399)).lost().is_none());
+        assert!(lease.standing(at(2_400)).lost().is_some());
+    }
+}

@@ -258,3 +258,155 @@ impl Schedule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lease::tests::{at, granted};
+    use super::*;
+    use crate::client::Ended;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn insert(schedule: &mut Schedule, name: &str, index: u64, start: u64) -> Arc<Lease> {
+        let acquired = granted(name, index, TTL, Some(at(start)));
+        let lease = Arc::new(Lease::new(acquired, at(start)));
+        schedule.insert(at(start), Arc::clone(&lease));
+        lease
+    }
+
+    fn renewed(sent: u64) -> RenewOutcome {
+        RenewOutcome::Renewed {
+            lease: TTL,
+            safe_until: at(sent).plus(TTL),
+        }
+    }
+
+    fn the_batch(schedule: &mut Schedule, now: u64) -> Batch {
+        let mut turn = schedule.turn(at(now));
+        assert_eq!(turn.batches.len(), 1);
+        turn.batches.remove(0)
+    }
+
+    #[test]
+    fn a_lease_is_renewed_at_a_third_and_again_a_third_later() {
+        let mut schedule = Schedule::default();
+        insert(&mut schedule, "a", 1, 0);
+        assert_eq!(schedule.next(), Some(at(10_000)));
+        assert!(schedule.turn(at(9_999)).batches.is_empty());
+        let batch = the_batch(&mut schedule, 10_000);
+        assert_eq!(batch.until, at(29_900));
+        assert_eq!(schedule.next(), Some(at(29_900)), "nothing else to do");
+        assert!(schedule.turn(at(20_000)).batches.is_empty());
+        schedule.settle(at(10_050), &batch, Ok(vec![renewed(10_000)]));
+        assert_eq!(schedule.next(), Some(at(20_000)));
+    }
+
+    #[test]
+    fn leases_that_fall_due_close_together_go_together() {
+        let mut schedule = Schedule::default();
+        for (index, start) in [(1, 0), (2, 100), (3, 240), (4, 2_000)] {
+            insert(&mut schedule, &format!("r{index}"), index, start);
+        }
+        let batch = the_batch(&mut schedule, 10_000);
+        assert_eq!(batch.ids.len(), 3);
+        schedule.settle(at(10_001), &batch, Ok(vec![renewed(10_000); 3]));
+        assert_eq!(the_batch(&mut schedule, 12_000).ids.len(), 1);
+        assert_eq!(the_batch(&mut schedule, 20_000).ids.len(), 3);
+    }
+
+    #[test]
+    fn a_message_carries_no_more_than_the_wire_allows() {
+        let mut schedule = Schedule::default();
+        for index in 0..1_000 {
+            insert(&mut schedule, &format!("r{index}"), index + 1, 0);
+        }
+        let sizes: Vec<_> = schedule.turn(at(10_000)).batches;
+        let sizes: Vec<_> = sizes.iter().map(|batch| batch.renewals.len()).collect();
+        assert_eq!(sizes, [400, 400, 200]);
+    }
+
+    #[test]
+    fn each_lease_has_its_own_outcome() {
+        let mut schedule = Schedule::default();
+        let leases = ["a", "b", "c"].map(|name| insert(&mut schedule, name, 1, 0));
+        let batch = the_batch(&mut schedule, 10_000);
+        let ended = Ended {
+            token: leases[0].acquired.token,
+            how: EndedHow::Revoked,
+        };
+        let outcomes = vec![
+            RenewOutcome::Ended(ended),
+            renewed(10_000),
+            RenewOutcome::Unknown,
+        ];
+        assert!(schedule.settle(at(10_100), &batch, Ok(outcomes)).is_empty());
+        let how = leases.map(|lease| lease.standing(at(10_100)).lost().map(|lost| lost.how()));
+        let revoked = LostHow::Ended(EndedHow::Revoked);
+        assert_eq!(how, [Some(revoked), None, Some(LostHow::Unknown)]);
+        assert_eq!(the_batch(&mut schedule, 20_000).ids.len(), 1);
+    }
+
+    #[test]
+    fn a_failed_message_is_tried_again_soon_until_the_lease_is_lost() {
+        let mut schedule = Schedule::default();
+        let lease = insert(&mut schedule, "a", 1, 0);
+        let mut now = 10_000;
+        let mut tries = 0;
+        while lease.standing(at(now)).lost().is_none() {
+            let batch = the_batch(&mut schedule, now);
+            schedule.settle(at(now), &batch, Err(None));
+            tries += 1;
+            now += 100;
+            assert!(now > 29_900 || schedule.next() == Some(at(now).min(at(29_900))));
+        }
+        assert_eq!(tries, 199);
+        let turn = schedule.turn(at(now));
+        assert_eq!(turn.ran_out.len(), 1, "it is given back");
+        assert!(schedule.is_empty());
+    }
+
+    #[test]
+    fn a_success_that_comes_after_the_end_is_given_back() {
+        let mut schedule = Schedule::default();
+        insert(&mut schedule, "a", 1, 0);
+        let batch = the_batch(&mut schedule, 10_000);
+        assert_eq!(schedule.turn(at(29_900)).ran_out.len(), 1);
+        let late = schedule.settle(at(29_950), &batch, Ok(vec![renewed(29_000)]));
+        assert_eq!(late, batch.renewals);
+        assert!(schedule.is_empty());
+    }
+
+    #[test]
+    fn a_lease_that_is_let_go_is_not_renewed() {
+        let mut schedule = Schedule::default();
+        let lease = Arc::new(Lease::new(granted("a", 1, TTL, None), at(0)));
+        let id = schedule.insert(at(0), lease);
+        assert!(schedule.remove(id).is_some());
+        assert_eq!((schedule.next(), schedule.is_empty()), (None, true));
+    }
+
+    #[test]
+    fn the_holder_asking_again_ends_its_older_handle() {
+        let mut schedule = Schedule::default();
+        let older = insert(&mut schedule, "a", 1, 0);
+        let newer = insert(&mut schedule, "a", 2, 100);
+        let late = insert(&mut schedule, "a", 1, 200);
+        let how = |lease: &Arc<Lease>| lease.standing(at(300)).lost().map(|lost| lost.how());
+        let superseded = Some(LostHow::Ended(EndedHow::Superseded));
+        assert_eq!(how(&older), superseded);
+        assert_eq!(how(&late), superseded, "whichever arrives first");
+        assert_eq!(how(&newer), None);
+        assert_eq!(the_batch(&mut schedule, 10_100).ids.len(), 1);
+    }
+
+    #[test]
+    fn ids_are_not_used_again_after_the_runtime_has_gone() {
+        let mut schedule = Schedule::default();
+        let lease = insert(&mut schedule, "a", 1, 0);
+        schedule.abandon();
+        let how = lease.standing(at(1)).lost().map(|lost| lost.how());
+        assert_eq!(how, Some(LostHow::Stopped));
+        let id = schedule.insert(at(2), lease);
+        assert_eq!(id, 2);
+    }
+}

@@ -35,6 +35,10 @@ pub(crate) enum Act {
     Left(LeftHow),
     /// The usual answer, or another, once the test says so.
     Once(Arc<Notify>, Box<Act>),
+    /// The grant to be renewed or released has ended.
+    Ended(EndedHow),
+    /// There is no such grant to be renewed.
+    Unknown,
     /// The stream that carried it ends, without a word.
     Break,
     /// A failure that fencepost itself explains.
@@ -58,6 +62,8 @@ pub(crate) struct Character {
     pub(crate) members: Vec<Member>,
     pub(crate) last_log_index: u64,
     pub(crate) in_touch: bool,
+    /// How long a lease is after a renewal.
+    pub(crate) lease_ms: u64,
     /// Its version is older than `Pipeline`.
     pub(crate) old: bool,
     pub(crate) script: Script,
@@ -78,6 +84,8 @@ struct Inner {
     calls: Vec<&'static str>,
     acquires: Vec<AcquireRequest>,
     withdraws: Vec<WithdrawRequest>,
+    renews: Vec<RenewRequest>,
+    releases: Vec<ReleaseRequest>,
     timeouts: Vec<Option<String>>,
     streams: usize,
     open_streams: usize,
@@ -105,6 +113,7 @@ impl Fake {
             members: Vec::new(),
             last_log_index: 0,
             in_touch: true,
+            lease_ms: 30_000,
             old: false,
             script: Box::new(script),
         };
@@ -113,6 +122,8 @@ impl Fake {
             calls: Vec::new(),
             acquires: Vec::new(),
             withdraws: Vec::new(),
+            renews: Vec::new(),
+            releases: Vec::new(),
             timeouts: Vec::new(),
             streams: 0,
             open_streams: 0,
@@ -146,6 +157,14 @@ impl Fake {
 
     pub(crate) fn withdraws(&self) -> Vec<WithdrawRequest> {
         self.node.0.lock().unwrap().withdraws.clone()
+    }
+
+    pub(crate) fn renews(&self) -> Vec<RenewRequest> {
+        self.node.0.lock().unwrap().renews.clone()
+    }
+
+    pub(crate) fn releases(&self) -> Vec<ReleaseRequest> {
+        self.node.0.lock().unwrap().releases.clone()
     }
 
     /// How many streams of operations were opened, and how many are open now.
@@ -254,6 +273,13 @@ pub(crate) fn token(value: u64) -> Option<Token> {
     })
 }
 
+fn ended(value: u64, how: EndedHow) -> Ended {
+    Ended {
+        token: token(value),
+        how: how.into(),
+    }
+}
+
 #[tonic::async_trait]
 impl Issuer for Node {
     async fn acquire(
@@ -294,11 +320,19 @@ impl Issuer for Node {
         &self,
         request: Request<RenewRequest>,
     ) -> Result<Response<RenewResponse>, Status> {
-        let (header, _) = self.enter("renew", &request).await?;
-        let renewed = |_| RenewOutcome {
-            outcome: Some(renew_outcome::Outcome::Renewed(Renewed {
-                lease_ms: 30_000,
-            })),
+        use renew_outcome::Outcome;
+        let lease_ms = {
+            let mut inner = self.0.lock().unwrap();
+            inner.renews.push(request.get_ref().clone());
+            inner.character.lease_ms
+        };
+        let (header, act) = self.enter("renew", &request).await?;
+        let renewed = |item: &RenewItem| RenewOutcome {
+            outcome: Some(match act {
+                Act::Ended(how) => Outcome::Ended(ended(item.token, how)),
+                Act::Unknown => Outcome::Unknown(Unknown {}),
+                _ => Outcome::Renewed(Renewed { lease_ms }),
+            }),
         };
         Ok(Response::new(RenewResponse {
             header: Some(header),
@@ -310,10 +344,20 @@ impl Issuer for Node {
         &self,
         request: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
-        let (header, _) = self.enter("release", &request).await?;
+        use release_response::Outcome;
+        let token = request.get_ref().token;
+        self.0
+            .lock()
+            .unwrap()
+            .releases
+            .push(request.get_ref().clone());
+        let (header, act) = self.enter("release", &request).await?;
         Ok(Response::new(ReleaseResponse {
             header: Some(header),
-            outcome: Some(release_response::Outcome::Released(Released {})),
+            outcome: Some(match act {
+                Act::Ended(how) => Outcome::Ended(ended(token, how)),
+                _ => Outcome::Released(Released {}),
+            }),
         }))
     }
 

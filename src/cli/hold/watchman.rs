@@ -1,0 +1,171 @@
+//! Watching over the command while it runs: the lease, the signals, its end.
+
+use std::{
+    ffi::OsString, os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration,
+};
+
+use fencepost::client::{BootInstant, Held, Lost};
+use rustix::process::Signal;
+
+use super::{
+    super::{
+        duration,
+        exit::{self, Failure, HOLD_FAILED, LEASE_LOST},
+        holder::quoted,
+    },
+    command::Running,
+    guardian::Guardian,
+    say,
+    signals::Signals,
+};
+
+/// The guardian strikes this long before the lease ends at most, and after we should have done it.
+const STRIKE_BEFORE: Duration = Duration::from_millis(50);
+
+/// How the command came to its end.
+enum End {
+    /// By itself, or by a signal that somebody sent.
+    Own(ExitStatus),
+    /// It was asked to end, because renewals did not come through.
+    Asked,
+    /// It was killed, because the lease was lost.
+    Killed(Lost),
+}
+
+/// Runs the command to its end.
+pub(super) async fn run(
+    command: &[OsString],
+    held: &Held,
+    grace: Duration,
+    signals: Signals,
+) -> exit::Outcome {
+    let failed = |what: &str, error: std::io::Error| {
+        Failure::new(
+            HOLD_FAILED,
+            format_args!("{what} could not be started: {error}"),
+        )
+    };
+    let mut running =
+        Running::start(command, held).map_err(|error| failed("the command", error))?;
+    let guardian = match Guardian::start(running.group) {
+        Ok(guardian) => guardian,
+        Err(error) => {
+            running.kill().await;
+            return Err(failed("the guardian of the command", error));
+        }
+    };
+    let mut watch = Watch {
+        running,
+        held,
+        grace,
+        guardian,
+        signals,
+    };
+    let end = watch.until_the_end().await;
+    if !matches!(end, Ok(End::Killed(_))) {
+        watch.clear().await;
+    }
+    watch.guardian.dismiss().await;
+    let resource = quoted(held.resource().as_str());
+    match end.map_err(|error| failed("waiting for the command", error))? {
+        End::Own(status) => own(status),
+        End::Asked => Err(Failure::new(
+            LEASE_LOST,
+            format_args!("the command was ended, because no renewal of {resource} came through"),
+        )),
+        End::Killed(lost) => Err(Failure::new(
+            LEASE_LOST,
+            format_args!("the command was ended: {lost}"),
+        )),
+    }
+}
+
+/// The command's own code is ours.
+fn own(status: ExitStatus) -> exit::Outcome {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => HOLD_FAILED.into(),
+    };
+    match u8::try_from(code) {
+        Ok(0) => Ok(()),
+        Ok(code) => Err(Failure::silent(code)),
+        Err(_) => Err(Failure::silent(HOLD_FAILED)),
+    }
+}
+
+struct Watch<'a> {
+    running: Running,
+    held: &'a Held,
+    grace: Duration,
+    guardian: Guardian,
+    signals: Signals,
+}
+
+impl Watch<'_> {
+    /// Returns when the first process of the command has ended.
+    async fn until_the_end(&mut self) -> std::io::Result<End> {
+        let mut lost = std::pin::pin!(self.held.lost());
+        let mut running_out = std::pin::pin!(self.held.running_out(self.grace));
+        let mut asked = false;
+        let mut told = None;
+        loop {
+            tokio::select! {
+                // After a pause of this process the first thing to look at is the lease.
+                biased;
+                lost = &mut lost => {
+                    self.running.kill().await;
+                    return Ok(End::Killed(lost));
+                }
+                ended = self.running.ended() => {
+                    return ended.map(|status| if asked { End::Asked } else { End::Own(status) });
+                }
+                () = &mut running_out, if !asked => {
+                    asked = true;
+                    self.ask_to_end();
+                }
+                safe_until = self.held.safe_until_after(told) => {
+                    told = safe_until;
+                    if let Some(safe_until) = safe_until {
+                        self.extend(safe_until).await;
+                    }
+                }
+                signal = self.signals.next() => self.running.signal(signal),
+            }
+        }
+    }
+
+    fn ask_to_end(&self) {
+        let resource = quoted(self.held.resource().as_str());
+        let left = duration::human(self.held.remaining());
+        say(&format!(
+            "no renewal of {resource} comes through, and its lease ends in {left}: ending the command"
+        ));
+        self.running.signal(Signal::TERM);
+        // What is stopped could not act on it.
+        self.running.signal(Signal::CONT);
+    }
+
+    async fn extend(&mut self, safe_until: BootInstant) {
+        let before = (self.held.acquired().lease / 40).min(STRIKE_BEFORE);
+        let deadline = safe_until.minus(before);
+        if self.guardian.extend(deadline).await.is_ok() {
+            return;
+        }
+        // Somebody killed or stopped it. Without a second one this process still does what it can.
+        if let Ok(guardian) = Guardian::start(self.running.group) {
+            self.guardian = guardian;
+            let _ = self.guardian.extend(deadline).await;
+        }
+    }
+
+    /// Ends what the command has left behind, within the lease.
+    async fn clear(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.held.lost() => {}
+            () = self.running.sweep(self.grace) => return,
+        }
+        self.running.kill().await;
+    }
+}
