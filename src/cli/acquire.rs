@@ -199,11 +199,7 @@ fn refuse_left(args: &Args, caller: &Caller, how: LeftHow) -> exit::Outcome {
                 .to_owned(),
         ),
     };
-    let json = LeftJson {
-        outcome: "left",
-        resource: args.resource.as_str(),
-        how: how.as_str(),
-    };
+    let json = LeftJson::new(args.resource.as_str(), how);
     caller.refuse(Failure::new(REFUSED, message).hint(hint), &json)
 }
 
@@ -257,11 +253,22 @@ pub(super) struct HeldJson<'a> {
     replayed: bool,
 }
 
+/// A place in line that is no more, for scripts.
 #[derive(Serialize)]
-struct LeftJson<'a> {
+pub(super) struct LeftJson<'a> {
     outcome: &'static str,
     resource: &'a str,
     how: &'static str,
+}
+
+impl<'a> LeftJson<'a> {
+    pub(super) fn new(resource: &'a str, how: LeftHow) -> Self {
+        Self {
+            outcome: "left",
+            resource,
+            how: how.as_str(),
+        }
+    }
 }
 
 impl<'a> HeldJson<'a> {

@@ -14,17 +14,18 @@ mod watchman;
 use std::{cell::Cell, ffi::OsString, io::Write as _, time::Duration};
 
 use fencepost::{
-    client::{Held, HeldBy, HoldOutcome},
-    grant::Ttl,
+    client::{AcquireOutcome, Held, HeldBy},
+    grant::{LeftHow, Ttl},
     resource::{Holder, ResourceName},
 };
 
 use super::{
-    acquire::HeldJson,
+    acquire::{HeldJson, LeftJson},
     caller::{self, Caller, Next},
     connection, duration,
     exit::{self, Failure, HOLD_FAILED, HOLD_UNAVAILABLE, NOT_HELD},
     holder::{self, quoted},
+    in_line::Waiter,
 };
 use signals::Signals;
 
@@ -66,6 +67,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl, default_value = "30s")]
     #[arg(allow_hyphen_values = true)]
     ttl: Ttl,
+
+    /// Stand in line for at most this long when somebody else has it, up to 24h
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_wait)]
+    #[arg(allow_hyphen_values = true)]
+    wait: Option<Duration>,
 
     /// How long before the lease ends to ask the command to end by itself, less than half of the TTL; unless
     /// set a sixth of it, at most 5s
@@ -130,12 +136,27 @@ pub(super) fn run(args: Args, connection: &connection::Options) -> exit::Outcome
 async fn hold(args: Args, caller: Caller) -> Result<exit::Outcome, Failure> {
     let grace = grace(&args)?;
     let mut signals = Signals::listen()?;
-    let acquired = tokio::select! {
-        acquired = acquire(&args, &caller) => acquired,
+    let told_to_stop = tokio::select! {
+        biased;
         // Whoever interrupts the wait does not want the command any more.
-        signal = signals.ending() => return Ok(Err(Failure::silent(signals::code(signal)))),
+        signal = signals.ending() => Err(signal),
+        acquired = acquire(&args, &caller) => Ok(acquired),
     };
-    let held = acquired?;
+    let held = match told_to_stop {
+        Ok(acquired) => acquired?,
+        Err(signal) => {
+            // Until the cluster knows that nobody waits any more; who cannot wait for that says so again.
+            tokio::select! {
+                () = caller.client.settled() => {}
+                _ = signals.ending() => {}
+            }
+            let code = signals::code(signal);
+            return Ok(Err(Failure::new(
+                code,
+                "told to stop before the command began",
+            )));
+        }
+    };
     let ended = watchman::run(&args.command, &held, grace, signals).await;
     give_back(held).await;
     Ok(ended)
@@ -159,18 +180,34 @@ fn grace(args: &Args) -> Result<Duration, Failure> {
 async fn acquire(args: &Args, caller: &Caller) -> Result<Held, Failure> {
     let holder = args.holder.clone();
     let holder = holder.unwrap_or_else(holder::of_this_process);
-    let hold = caller.client.hold(&args.resource, &holder).ttl(args.ttl);
+    let client = &caller.client;
+    let wait = args.wait.unwrap_or_default();
+    let mut ask = client
+        .ask(args.resource.clone(), holder.clone(), args.ttl)
+        .wait(wait);
+    let waiter = Waiter {
+        caller,
+        resource: &args.resource,
+        holder: &holder,
+        ttl: args.ttl,
+        wait,
+        quiet: false,
+    };
+    let outcome = match args.wait {
+        None => client.acquire_with(&mut ask).await,
+        Some(_) => waiter.acquire(&mut ask).await?,
+    };
     let next = Next::repeat(
         "The command did not run. Should it have been granted all the same, that ends with its TTL. Try again:",
     );
-    let outcome = hold.await.map_err(|error| caller.failed(&error, &next))?;
-    let held = match outcome {
-        HoldOutcome::Held(held) => held,
-        HoldOutcome::Refused(by) => return Err(refused(args, caller, &by)),
-        HoldOutcome::Ended(ended) => {
+    let held = match outcome.map_err(|error| caller.failed(&error, &next))? {
+        AcquireOutcome::Granted(acquired) => client.keep(acquired),
+        AcquireOutcome::Held(by) => return Err(refused(args, caller, &by)),
+        AcquireOutcome::Ended(ended) => {
             let message = format!("the grant is {} before it could be used", ended.how);
             return Err(Failure::new(NOT_HELD, message));
         }
+        AcquireOutcome::Left(how) => return Err(left(args, caller, how)),
     };
     match held.claimed().await {
         Ok(_) => Ok(held),
@@ -186,6 +223,19 @@ fn refused(args: &Args, caller: &Caller, by: &HeldBy) -> Failure {
         .hint("The command did not run. Give --wait to wait in line.");
     let json = HeldJson::new(args.resource.as_str(), by);
     match caller.refuse(failure, &json) {
+        Err(failure) => failure,
+        Ok(()) => Failure::silent(NOT_HELD),
+    }
+}
+
+fn left(args: &Args, caller: &Caller, how: LeftHow) -> Failure {
+    let resource = quoted(args.resource.as_str());
+    let message = match how {
+        LeftHow::WaitedOut => format!("{resource} did not become free in time"),
+        how => format!("its place in line for {resource} was {how}"),
+    };
+    let failure = Failure::new(NOT_HELD, message).hint("The command did not run.");
+    match caller.refuse(failure, &LeftJson::new(args.resource.as_str(), how)) {
         Err(failure) => failure,
         Ok(()) => Failure::silent(NOT_HELD),
     }

@@ -181,6 +181,7 @@ pub(super) mod tests {
                 token: token.value(),
             },
             lease,
+            after_wait: false,
             replayed: start.is_none(),
             granted_at_unix_ms: 0,
             safe_until: start.map(|start| start.plus(lease)),

@@ -6,7 +6,7 @@
 //! # async fn work(_: fencepost::token::Token) -> Result<(), Box<dyn std::error::Error>> { Ok(()) }
 //! # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let (resource, holder) = ("nightly-report".parse()?, "worker-7".parse()?);
-//! let held = client.hold(&resource, &holder).await?.held()?;
+//! let held = client.hold(&resource, &holder).wait(Duration::from_secs(60)).await?.held()?;
 //! held.while_held(work(held.token())).await??;
 //! held.release().await?;
 //! # Ok(())
@@ -41,12 +41,16 @@ pub use handle::Held;
 pub(super) use keeper::Keeper;
 pub use lost::{Lost, LostHow};
 
-use super::outcome::{AcquireOutcome, Ended, HeldBy};
+use super::outcome::{AcquireOutcome, Acquired, Ended, HeldBy};
 use super::{Client, Error};
 use crate::grant::{LeftHow, Ttl};
 use crate::resource::{Holder, ResourceName};
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
+
+/// What is left of a wait is worth another place in line from here on.
+const WORTH_WAITING: Duration = Duration::from_secs(1);
 
 /// An acquire that is to be kept alive; see [`Client::hold`]. Await it.
 #[derive(Clone)]
@@ -56,6 +60,7 @@ pub struct Hold {
     resource: ResourceName,
     holder: Holder,
     ttl: Ttl,
+    wait: Duration,
 }
 
 /// How a [`Hold`] came out.
@@ -114,7 +119,18 @@ impl Client {
             resource: resource.clone(),
             holder: holder.clone(),
             ttl: Ttl::default(),
+            wait: Duration::ZERO,
         }
+    }
+
+    /// Keeps a grant alive that was acquired by [`acquire_with`](Self::acquire_with), from this moment on.
+    /// Call it at once: what is not renewed runs out.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn keep(&self, acquired: Acquired) -> Held {
+        Held::begin(self, acquired)
     }
 }
 
@@ -126,17 +142,34 @@ impl Hold {
         self
     }
 
+    /// Stands in line for at most this long when somebody else has it, up to 24 h; zero, which is the default,
+    /// does not wait.
+    ///
+    /// A place that the cluster took for deserted, because it could not reach the node that this client
+    /// waited at, is asked for anew for the rest of the time, at the end of the line.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
     async fn ask(self) -> Result<HoldOutcome, Error> {
         let client = self.client;
-        let mut ask = client.ask(self.resource, self.holder, self.ttl);
-        // From the answer to the handle there is no await: whoever drops this future has left nothing
-        // behind that would be renewed.
-        Ok(match client.acquire_with(&mut ask).await? {
-            AcquireOutcome::Granted(acquired) => HoldOutcome::Held(Held::begin(&client, acquired)),
-            AcquireOutcome::Held(by) => HoldOutcome::Refused(by),
-            AcquireOutcome::Ended(ended) => HoldOutcome::Ended(ended),
-            AcquireOutcome::Left(how) => HoldOutcome::Left(how),
-        })
+        let begin = client.now();
+        let mut wait = self.wait;
+        loop {
+            let ask = client.ask(self.resource.clone(), self.holder.clone(), self.ttl);
+            let outcome = client.acquire_with(&mut ask.wait(wait)).await?;
+            wait = self.wait.saturating_sub(client.now().since(begin));
+            // From the answer to the handle there is no await: whoever drops this future has left nothing
+            // behind that would be renewed.
+            return Ok(match outcome {
+                AcquireOutcome::Granted(acquired) => HoldOutcome::Held(client.keep(acquired)),
+                AcquireOutcome::Held(by) => HoldOutcome::Refused(by),
+                AcquireOutcome::Ended(ended) => HoldOutcome::Ended(ended),
+                AcquireOutcome::Left(LeftHow::Detached) if wait >= WORTH_WAITING => continue,
+                AcquireOutcome::Left(how) => HoldOutcome::Left(how),
+            });
+        }
     }
 }
 
@@ -157,6 +190,7 @@ impl fmt::Debug for Hold {
             .field("resource", &self.resource)
             .field("holder", &self.holder)
             .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
             .finish_non_exhaustive()
     }
 }
