@@ -171,6 +171,10 @@ fn listed<M: Registrable + Clone>(registry: &mut Registry, name: &str, metric: M
     metric
 }
 
+fn count(registry: &mut Registry, name: &str) -> Count {
+    Count(listed(registry, name, Counter::default()))
+}
+
 impl Metrics {
     /// All at zero.
     pub fn new(issuer: &str, node_id: u64) -> Self {
@@ -187,18 +191,14 @@ impl Metrics {
         listed(r, "fencepost_build_info", build);
         let levels = Levels::registered(r);
         Metrics {
-            leader_changes: Count(listed(
-                r,
-                "fencepost_leader_changes_total",
-                Counter::default(),
-            )),
-            pauses: Count(listed(r, "fencepost_pauses_total", Counter::default())),
-            grants: Count(listed(r, "fencepost_grants_total", Counter::default())),
+            leader_changes: count(r, "fencepost_leader_changes_total"),
+            pauses: count(r, "fencepost_pauses_total"),
+            grants: count(r, "fencepost_grants_total"),
             renewals: listed(r, "fencepost_renewals_total", Counters::default()),
             releases: listed(r, "fencepost_releases_total", Counters::default()),
             expiries: listed(r, "fencepost_expiries_total", Counters::default()),
             refusals: listed(r, "fencepost_refusals_total", Counters::default()),
-            queued: Count(listed(r, "fencepost_queued_total", Counter::default())),
+            queued: count(r, "fencepost_queued_total"),
             hand_overs: listed(r, "fencepost_hand_overs_total", Counters::default()),
             places_left: listed(r, "fencepost_places_left_total", Counters::default()),
             failures: listed(r, "fencepost_failures_total", Counters::default()),
@@ -208,44 +208,20 @@ impl Metrics {
                 "fencepost_call_seconds",
                 Family::new_with_constructor(latency),
             ),
-            forwarded: Count(listed(
-                r,
-                "fencepost_forwarded_calls_total",
-                Counter::default(),
-            )),
-            forwarded_in: Count(listed(
-                r,
-                "fencepost_forwarded_in_total",
-                Counter::default(),
-            )),
+            forwarded: count(r, "fencepost_forwarded_calls_total"),
+            forwarded_in: count(r, "fencepost_forwarded_in_total"),
             proposals: listed(r, "fencepost_proposals_total", Counters::default()),
             commit_seconds: Spread(listed(r, "fencepost_commit_seconds", latency())),
             renewal_batch: Spread(listed(r, "fencepost_renewal_batch_size", batch())),
-            read_barriers: Count(listed(
-                r,
-                "fencepost_read_barriers_total",
-                Counter::default(),
-            )),
+            read_barriers: count(r, "fencepost_read_barriers_total"),
             fsync_seconds: Spread(listed(r, "fencepost_fsync_seconds", latency())),
             group_entries: Spread(listed(r, "fencepost_group_entries", batch())),
             storage_bytes: Level(listed(r, "fencepost_storage_bytes", Gauge::default())),
             free_bytes: Level(listed(r, "fencepost_storage_free_bytes", Gauge::default())),
             space_low: Level(listed(r, "fencepost_storage_space_low", Gauge::default())),
-            audit_failures: Count(listed(
-                r,
-                "fencepost_audit_failures_total",
-                Counter::default(),
-            )),
-            watch_events: Count(listed(
-                r,
-                "fencepost_watch_events_total",
-                Counter::default(),
-            )),
-            watches_lost: Count(listed(
-                r,
-                "fencepost_watches_lost_total",
-                Counter::default(),
-            )),
+            audit_failures: count(r, "fencepost_audit_failures_total"),
+            watch_events: count(r, "fencepost_watch_events_total"),
+            watches_lost: count(r, "fencepost_watches_lost_total"),
             roles: listed(r, "fencepost_role", Family::default()),
             levels,
             registry: Mutex::new(registry),

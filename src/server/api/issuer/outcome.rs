@@ -48,6 +48,48 @@ pub(super) fn too_old(api: &Api, asked_at: Option<AskedAt>, at: LogId) -> Failur
     failure
 }
 
+/// The outcomes that are no answer.
+fn not_carried_out(outcome: &AcquireOutcome) -> Failure {
+    let full = |what: String| Failure::new(Reason::Limit, what);
+    match outcome {
+        AcquireOutcome::TooOld => forgotten(),
+        AcquireOutcome::ParametersDiffer => Failure::new(
+            Reason::RequestIdReused,
+            "this request id was used before with another ttl_ms or wait_ms: send a retry unchanged, and \
+             use a new id for a new request",
+        ),
+        AcquireOutcome::TooManyGrants { limit, .. } => full(format!(
+            "the cluster has {limit} live grants, as many as it may have"
+        )),
+        AcquireOutcome::TooManyGrantsOfHolder { limit, .. } => full(format!(
+            "the holder has {limit} grants and places in queues, as many as one holder may have"
+        )),
+        AcquireOutcome::TooManyWaiters {
+            limit, of_resource, ..
+        } => {
+            let whose = if *of_resource {
+                "the resource"
+            } else {
+                "the cluster"
+            };
+            full(format!(
+                "{whose} has {limit} waiters, as many as it may have"
+            ))
+        }
+        AcquireOutcome::Queued { .. } => Failure::new(
+            Reason::UnknownOutcome,
+            "the request waits for the resource, and has no answer yet",
+        ),
+        AcquireOutcome::Granted { .. }
+        | AcquireOutcome::Held { .. }
+        | AcquireOutcome::Left { .. }
+        | AcquireOutcome::Ended { .. } => Failure::new(
+            Reason::UnknownOutcome,
+            format!("the outcome `{}` does not belong here", outcome.name()),
+        ),
+    }
+}
+
 impl Api {
     /// The answer that an outcome gives; a request that waits has none yet.
     pub(super) fn acquired(
@@ -79,12 +121,6 @@ impl Api {
             AcquireOutcome::Left { how } => Wire::Left(v1::Left {
                 how: v1::LeftHow::from(how).into(),
             }),
-            AcquireOutcome::Queued { .. } => {
-                return Err(Failure::new(
-                    Reason::UnknownOutcome,
-                    "the request waits for the resource, and has no answer yet",
-                ));
-            }
             AcquireOutcome::Ended { token, how } => {
                 self.counted.ended.inc();
                 Wire::Ended(v1::Ended {
@@ -92,42 +128,7 @@ impl Api {
                     how: v1::EndedHow::from(how).into(),
                 })
             }
-            AcquireOutcome::TooOld => return Err(forgotten()),
-            AcquireOutcome::ParametersDiffer => {
-                return Err(Failure::new(
-                    Reason::RequestIdReused,
-                    "this request id was used before with another ttl_ms or wait_ms: send a retry \
-                     unchanged, and use a new id for a new request",
-                ));
-            }
-            AcquireOutcome::TooManyGrants { limit, .. } => {
-                return Err(Failure::new(
-                    Reason::Limit,
-                    format!("the cluster has {limit} live grants, as many as it may have"),
-                ));
-            }
-            AcquireOutcome::TooManyGrantsOfHolder { limit, .. } => {
-                return Err(Failure::new(
-                    Reason::Limit,
-                    format!(
-                        "the holder has {limit} grants and places in queues, as many as one holder \
-                         may have"
-                    ),
-                ));
-            }
-            AcquireOutcome::TooManyWaiters {
-                limit, of_resource, ..
-            } => {
-                let whose = if of_resource {
-                    "the resource"
-                } else {
-                    "the cluster"
-                };
-                return Err(Failure::new(
-                    Reason::Limit,
-                    format!("{whose} has {limit} waiters, as many as it may have"),
-                ));
-            }
+            other => return Err(not_carried_out(&other)),
         })
     }
 
