@@ -78,6 +78,27 @@ async fn the_load_of_single_calls_reports_what_it_measured() {
 }
 
 #[tokio::test]
+async fn hand_overs_are_counted_and_their_order_is_proved() {
+    let cluster = Cluster::start().await;
+    let args = "handover --clients 8 --streams 3 --duration 1s --warm-up 100ms";
+    let report = report(&cluster, &args.split(' ').collect::<Vec<_>>()).await;
+    let handovers = report["handovers"].as_u64().unwrap();
+    assert!(handovers > 0, "{report}");
+    let order = &report["order"];
+    assert_eq!(
+        (&order["exact"], &order["fault_count"]),
+        (&true.into(), &0.into())
+    );
+    assert!(order["grants"].as_u64().unwrap() >= handovers, "{report}");
+    assert_eq!(
+        (&report["failed"], &report["refused"]),
+        (&0.into(), &0.into()),
+        "{report}"
+    );
+    check_latency(&report["latency_us"]["turn"]);
+}
+
+#[tokio::test]
 async fn keep_alives_are_counted_by_the_lease() {
     let cluster = Cluster::start().await;
     let args =
@@ -149,6 +170,7 @@ async fn each_scenario_explains_itself() {
         "acquire",
         "renew",
         "inspect",
+        "handover",
         "keep-alive",
         "hold",
     ] {

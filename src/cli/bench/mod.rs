@@ -6,11 +6,13 @@
 
 mod calls;
 mod fleet;
+mod handover;
 mod hold;
 mod keep_alive;
 mod latency;
 mod load;
 mod nodes;
+mod order;
 mod progress;
 mod record;
 mod report;
@@ -64,6 +66,8 @@ enum Scenario {
         after_help = "Examples:\n  fencepost bench inspect --concurrency 64 --metrics 127.0.0.1:7300"
     )]
     Inspect(calls::Settings),
+    /// Take turns with one resource: how many hand-overs a second, and exactly in order
+    Handover(handover::Args),
     /// Keep leases alive: how many a second
     KeepAlive(keep_alive::Args),
     /// Hold many leases in the background: none is lost, and acquires are hardly slower
@@ -81,6 +85,7 @@ pub(crate) fn run(args: &Args, options: &connection::Options) -> exit::Outcome {
             Some(Scenario::Acquire(args)) => calls::run(Operation::Acquire, args, options).await,
             Some(Scenario::Renew(args)) => calls::run(Operation::Renew, args, options).await,
             Some(Scenario::Inspect(args)) => calls::run(Operation::Inspect, args, options).await,
+            Some(Scenario::Handover(args)) => handover::run(args, options).await,
             Some(Scenario::KeepAlive(args)) => keep_alive::run(args, options).await,
             Some(Scenario::Hold(args)) => hold::run(args, options).await,
         }
