@@ -11,7 +11,7 @@
 //! | feature | brings | in the defaults |
 //! |---|---|---|
 //! | none | the words, and the guard in memory ([`fence::memory`]) | |
-//! | `client` | `client`: acquire, renew, release, and the operator's verbs | yes |
+//! | `client` | `client`: acquire, hold, watch, release, and the operator's verbs | yes |
 //! | `fence-sqlite` | `fence::sql`: guards in SQLite | yes |
 //! | `server` | `server`, `issuer`: a node | yes |
 //! | `cli` | the binary `fencepost`, with all of the above | yes |

@@ -25,18 +25,15 @@
 //! TLS is not here yet: addresses are plain `host:port`.
 //!
 //! ```no_run
-//! use fencepost::client::{AcquireOutcome, Client, Options};
-//! use fencepost::grant::Ttl;
+//! use fencepost::client::{Client, Options};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect(["127.0.0.1:7100", "127.0.0.1:7101"], Options::default())?;
 //! let (resource, holder) = ("nightly-report".parse()?, "worker-7".parse()?);
-//! match client.acquire(&resource, &holder, Ttl::default()).await? {
-//!     AcquireOutcome::Granted(acquired) => println!("send {} along", acquired.token),
-//!     AcquireOutcome::Held(held) => println!("{held}"),
-//!     AcquireOutcome::Ended(ended) => println!("had it, but it was {}", ended.how),
-//!     AcquireOutcome::Left(how) => println!("out of the line: {how}"),
-//! }
+//! // Renewed in the background until it is released, dropped or lost.
+//! let held = client.hold(&resource, &holder).await?.held()?;
+//! println!("send {} along with every write", held.token());
+//! held.release().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -71,7 +68,7 @@ pub use address::{Address, AddressError};
 pub use ask::{Ask, RequestKey, RequestKeyError};
 pub use clock::{BootClock, BootInstant, Clock, Sleep};
 pub use error::{Cause, Error, ErrorKind};
-pub use held::{Held, Hold, HoldOutcome, Lost, LostHow, NotHeld};
+pub use held::{Held, Hold, HoldOutcome, Holders, Holding, Lost, LostHow, NotHeld};
 pub use nodes::Dial;
 pub use operate::{Leader, Member, NodeStatus, Role};
 pub use options::Options;

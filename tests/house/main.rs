@@ -19,4 +19,5 @@ mod promises;
 mod rust;
 mod samples;
 mod sizes;
+mod snippets;
 mod tree;

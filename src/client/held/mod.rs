@@ -32,12 +32,14 @@
 //! minute. Only the guard at the resource refuses that write, by the token.
 
 mod handle;
+mod holders;
 mod keeper;
 mod lease;
 mod lost;
 mod schedule;
 
 pub use handle::Held;
+pub use holders::{Holders, Holding};
 pub(super) use keeper::Keeper;
 pub use lost::{Lost, LostHow};
 
@@ -51,6 +53,9 @@ use std::time::Duration;
 
 /// What is left of a wait is worth another place in line from here on.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
+
+/// The pause before another campaign.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// An acquire that is to be kept alive; see [`Client::hold`]. Await it.
 #[derive(Clone)]
@@ -150,6 +155,30 @@ impl Hold {
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
+    }
+
+    /// Campaigns: stands in line for as long as it takes, through elections and outages, and joins the line
+    /// again whenever its place ended. The [wait](Self::wait), if one is set, is that of one place.
+    ///
+    /// Dropping the future is safe, and leaves the line.
+    ///
+    /// # Errors
+    ///
+    /// Those that trying again does not mend.
+    pub async fn until_held(mut self) -> Result<Held, Error> {
+        if self.wait.is_zero() {
+            self.wait = Duration::from_millis(crate::limits::WAIT_MS_MAX);
+        }
+        loop {
+            match self.clone().await {
+                Ok(HoldOutcome::Held(held)) => return Ok(held),
+                // Somebody else of the same name has taken the place over, or withdrawn it, or the grant ended
+                // unheard. Not at once again: two of one name would chase each other.
+                Ok(_) => tokio::time::sleep(AGAIN).await,
+                Err(error) if error.may_retry() => tokio::time::sleep(AGAIN).await,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     async fn ask(self) -> Result<HoldOutcome, Error> {
