@@ -105,14 +105,19 @@ impl Cluster {
 
     /// Stops a node without ending it: it keeps its connections, and answers nothing.
     pub(crate) async fn freeze(&self, number: usize) {
-        let pid = self.nodes[number]
-            .as_ref()
-            .unwrap()
-            .id()
-            .unwrap()
-            .to_string();
+        self.signal(number, "STOP").await;
+    }
+
+    /// Lets a stopped node go on.
+    pub(crate) async fn thaw(&self, number: usize) {
+        self.signal(number, "CONT").await;
+    }
+
+    async fn signal(&self, number: usize, signal: &str) {
+        let node = self.nodes[number].as_ref().unwrap();
+        let pid = node.id().unwrap().to_string();
         let kill = tokio::process::Command::new("kill")
-            .args(["-s", "STOP", &pid])
+            .args(["-s", signal, &pid])
             .status()
             .await;
         assert!(kill.unwrap().success());
