@@ -9,7 +9,9 @@ use fencepost::{
     issuer::RequestKey,
     limits::WAITING_CALLS_MAX,
     server::raft::{Attached, VouchError},
+    wire::peer_v1::{Envelope, VouchRequest, peer_client::PeerClient},
 };
+use tonic::Code;
 
 use crate::harness::{Cluster, eventually};
 
@@ -77,4 +79,44 @@ async fn what_the_leader_did_not_note_or_hear_is_not_taken_for_acknowledged() {
         ),
         "{unheard:?}"
     );
+}
+
+#[tokio::test]
+async fn what_a_stranger_or_a_broken_message_says_is_not_noted() {
+    let cluster = Cluster::of(1).await;
+    let leader = cluster.leader().await;
+    let status = leader.status();
+    let own = &status.members[0].record;
+    let honest = Envelope {
+        cluster_id: status.cluster.unwrap().to_bytes().to_vec().into(),
+        sender_id: 7,
+        sender_instance: vec![7; 16].into(),
+        sender_boot: 1,
+        sender_term: 0,
+        receiver_id: leader.site.id,
+        receiver_instance: own.instance.to_bytes().to_vec().into(),
+        sender_life: 1,
+    };
+    let foreign = Envelope {
+        cluster_id: vec![9; 16].into(),
+        ..honest.clone()
+    };
+    let address = format!("http://{}", leader.site.address);
+    let mut peer = PeerClient::connect(address).await.unwrap();
+    for (envelope, bytes, code) in [
+        (None, 20, Code::FailedPrecondition),
+        (Some(foreign), 20, Code::FailedPrecondition),
+        (Some(honest.clone()), 19, Code::InvalidArgument),
+    ] {
+        let places = vec![1; bytes].into();
+        let refused = peer.vouch(VouchRequest { envelope, places }).await;
+        assert_eq!(refused.unwrap_err().code(), code);
+        assert!(leader.echo.attached.lock().unwrap().is_empty());
+    }
+    let whole = VouchRequest {
+        envelope: Some(honest),
+        places: vec![1; 20].into(),
+    };
+    assert!(peer.vouch(whole).await.unwrap().into_inner().noted);
+    assert_eq!(leader.echo.attached.lock().unwrap().len(), 1);
 }

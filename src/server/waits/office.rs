@@ -34,6 +34,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How often all places are compared with who was vouched for.
 const COUNT_EVERY: Duration = Duration::from_millis(250);
 
+/// With very many places it is done less often, so that it takes a twentieth of the time at most.
+const COUNT_SHARE: u32 = 20;
+
 /// A leader whose own tick came so late counts afresh: it cannot know who vouched meanwhile.
 const GAP_MAX: Duration = Duration::from_millis(500);
 
@@ -162,7 +165,6 @@ impl<'a> Office<'a> {
         if now < self.next_count {
             return;
         }
-        self.next_count = now + COUNT_EVERY;
         let places = |replica: &Replica| {
             let places = replica.machine().places();
             places
@@ -173,6 +175,8 @@ impl<'a> Office<'a> {
         if let Some(attendance) = attendance.as_mut() {
             self.absent = attendance.absent(places, now);
         }
+        let took = clock::now().saturating_duration_since(now);
+        self.next_count = now + COUNT_EVERY.max(took * COUNT_SHARE);
     }
 
     /// What is to be proposed now, if there is room for it.

@@ -26,6 +26,9 @@ use crate::{
     },
 };
 
+/// How long it may take until a call that waits is in line.
+const JOIN_MAX: Duration = Duration::from_secs(10);
+
 /// `Issuer.Acquire`.
 #[derive(Debug)]
 pub(in crate::server::api) struct Acquire;
@@ -81,7 +84,10 @@ impl Method for Acquire {
             stamped_at_ms,
         });
         // A wait may last for hours; what makes it begin may not.
-        let soon = deadline.min(clock::now() + Self::PASS_ON_MAX);
+        let soon = match asked.wait_ms {
+            0 => deadline,
+            _ => deadline.min(clock::now() + JOIN_MAX),
+        };
         let committed = api.proposals.propose(&command, soon).await;
         let committed = committed.map_err(|halt| still_open(halt, deadline))?;
         let Outcome::Acquire(outcome) = committed.outcome else {
