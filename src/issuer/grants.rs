@@ -104,3 +104,14 @@ impl Grants {
         matching.filter_map(|(_, token)| self.get(*token).map(|live| &live.grant))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_grant_fits_two_cache_lines() {
+        // There may be a million of them, so a field more is thought about.
+        assert_eq!(size_of::<Live>(), 128);
+    }
+}

@@ -292,6 +292,35 @@ mod tests {
     }
 
     #[test]
+    fn a_settlement_takes_no_more_room_than_one_that_ended() {
+        assert_eq!(size_of::<Settlement>(), size_of::<Settled>());
+        assert_eq!(size_of::<Settlement>(), 72);
+    }
+
+    #[test]
+    fn a_mark_that_was_overtaken_keeps_its_turn_and_nothing_else() {
+        let mut requests = Requests::new(3);
+        let key = RequestKey::from_bytes([7; 16]);
+        let mark = Mark {
+            key,
+            first_index: 9,
+            attempt: 1,
+        };
+        assert!(requests.mark(mark) && !requests.mark(mark));
+        requests.overtake(&key);
+        assert!(requests.is_new(&key) && requests.find(&key).is_none());
+        let token = TokenValue::new(77).unwrap();
+        assert!(requests.granted(key, token));
+        for number in 0..3 {
+            assert!(requests.settle(ended(number)));
+        }
+        // The mark went first; the grant stayed, and nothing was forgotten for it.
+        assert!(matches!(requests.find(&key), Some(Known::Live(_))));
+        assert_eq!((requests.settled.len(), requests.by_key.len()), (3, 3));
+        assert_eq!(requests.forgotten_up_to(), 0);
+    }
+
+    #[test]
     fn what_is_forgotten_leaves_nothing_behind() {
         let mut requests = Requests::new(10);
         for number in 0..200 {

@@ -11,12 +11,15 @@
 mod against_oracle;
 mod bytes;
 mod dice;
+mod doctored;
 mod golden;
+mod late_copies;
 mod lease_clock;
 mod names;
 mod oracle;
 mod planted_bugs;
 mod play;
+mod queues;
 mod request_ids;
 mod scene;
 mod simulation;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use fencepost::grant::LeftHow;
 use fencepost::issuer::{
     Acquire, AcquireOutcome, Applied, Command, DueLease, Event, LogId, Machine, Outcome, Release,
-    RequestKey, Revoke,
+    RequestKey, Revoke, Standing, Withdraw, WithdrawOutcome,
 };
 use fencepost::resource::ResourceName;
 use fencepost::token::{Token, TokenValue};
 
+use crate::doctored::with_queues_reversed;
 use crate::play::{Seen, Subject, play, through_snapshot};
 
 /// A core around which something is done wrong.
@@ -33,6 +35,13 @@ trait Bug {
         Self: Sized,
     {
     }
+
+    /// A leader of a new term takes over.
+    fn new_term(_planted: &mut Planted<Self>)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 impl<B: Bug> Subject for Planted<B> {
@@ -46,6 +55,9 @@ impl<B: Bug> Subject for Planted<B> {
     }
 
     fn apply(&mut self, at: LogId, command: &Command) -> Applied {
+        if at.term > self.machine.applied().term {
+            B::new_term(self);
+        }
         let command = B::before(self, command.clone());
         let mut applied = self.machine.apply(at, &command).unwrap();
         for event in &applied.events {
@@ -238,4 +250,108 @@ impl Bug for EventsInHashOrder {
 #[test]
 fn events_in_an_order_that_a_hash_map_chose_are_caught() {
     assert_eq!(caught::<EventsInHashOrder>(), 40);
+}
+
+struct GoneIsGranted;
+impl Bug for GoneIsGranted {
+    fn before(_planted: &Planted<Self>, command: Command) -> Command {
+        match command {
+            // Such a withdrawal acts on nothing, whoever is gone.
+            Command::Withdraw(withdraw) => Command::Withdraw(Withdraw {
+                how: LeftHow::Superseded,
+                ..withdraw
+            }),
+            other => other,
+        }
+    }
+
+    fn after(_planted: &mut Planted<Self>, applied: &mut Applied) {
+        // And claims that it did.
+        if let Outcome::Withdraw(each) = &mut applied.outcome {
+            for outcome in each
+                .iter_mut()
+                .filter(|one| **one == WithdrawOutcome::Stale)
+            {
+                let how = LeftHow::Withdrawn;
+                *outcome = WithdrawOutcome::Left { how };
+            }
+        }
+    }
+}
+
+#[test]
+fn a_waiter_that_is_granted_although_it_is_gone_is_caught() {
+    assert_eq!(caught::<GoneIsGranted>(), 40);
+}
+
+struct LeaderReversesQueues;
+impl Bug for LeaderReversesQueues {
+    fn new_term(planted: &mut Planted<Self>) {
+        let bytes = with_queues_reversed(&planted.machine);
+        planted.machine = Machine::read_snapshot(&bytes[..]).unwrap();
+    }
+}
+
+#[test]
+fn a_queue_that_a_leader_change_reverses_is_caught() {
+    // It takes two who wait for one resource when the term changes: some plays have none.
+    assert!(caught::<LeaderReversesQueues>() >= 20);
+}
+
+struct StaleWithdrawActs;
+impl Bug for StaleWithdrawActs {
+    fn before(_planted: &Planted<Self>, command: Command) -> Command {
+        let Command::Withdraw(mut withdraw) = command else {
+            return command;
+        };
+        for leaving in &mut withdraw.places {
+            leaving.attempt = u32::MAX;
+        }
+        Command::Withdraw(withdraw)
+    }
+}
+
+#[test]
+fn a_stale_withdrawal_that_ends_a_live_place_is_caught() {
+    assert!(caught::<StaleWithdrawActs>() >= 30);
+}
+
+struct WithdrawEndsGrants;
+impl Bug for WithdrawEndsGrants {
+    fn before(planted: &Planted<Self>, command: Command) -> Command {
+        let Command::Withdraw(withdraw) = &command else {
+            return command;
+        };
+        let standings = withdraw.places.iter();
+        let mut standings = standings.map(|leaving| planted.machine.standing(&leaving.request));
+        let granted = standings.find_map(|standing| match standing {
+            Standing::Granted { token, .. } => Some(token.value()),
+            _ => None,
+        });
+        granted.map_or(command.clone(), |token| {
+            Command::Release(Release {
+                token,
+                stamped_at_ms: withdraw.stamped_at_ms,
+            })
+        })
+    }
+}
+
+#[test]
+fn a_withdrawal_that_ends_a_grant_is_caught() {
+    assert_eq!(caught::<WithdrawEndsGrants>(), 40);
+}
+
+struct WaiterGetsTheWholeLease;
+impl Bug for WaiterGetsTheWholeLease {
+    fn after(_planted: &mut Planted<Self>, applied: &mut Applied) {
+        if let Some(Event::Granted { lease, ttl, .. }) = applied.events.last_mut() {
+            *lease = *ttl;
+        }
+    }
+}
+
+#[test]
+fn a_grant_after_waiting_that_starts_with_its_whole_lease_is_caught() {
+    assert!(caught::<WaiterGetsTheWholeLease>() >= 30);
 }

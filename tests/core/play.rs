@@ -15,8 +15,8 @@ pub(crate) const BOUNDS: Bounds = Bounds {
     settled_ids_max: 12,
     live_grants_max: 4,
     grants_per_holder_max: 3,
-    waiters_max: 7,
-    waiters_per_resource_max: 3,
+    waiters_max: 4,
+    waiters_per_resource_max: 2,
 };
 
 /// What is played on: the core, or a core with a planted bug.
@@ -88,7 +88,11 @@ pub(crate) struct Seen {
 impl Seen {
     fn note(&mut self, outcome: &Outcome, events: &[Event]) {
         let mut count = |word: String| *self.words.entry(word).or_default() += 1;
-        count(format!("outcome {}", outcome.name()));
+        let of = match outcome {
+            Outcome::Promote(_) => "promotion",
+            _ => "outcome",
+        };
+        count(format!("{of} {}", outcome.name()));
         if let Outcome::Renew(each) = outcome {
             each.iter()
                 .for_each(|renewal| count(format!("renewal {}", renewal.name())));
@@ -136,7 +140,7 @@ pub(crate) fn play<S: Subject>(
                          the oracle says {expected:#?}"
                     ));
                 }
-                traffic.learn(&applied.outcome, &applied.events);
+                traffic.learn(&applied.events);
                 seen.commands += 1;
                 seen.note(&applied.outcome, &applied.events);
                 (
@@ -176,6 +180,7 @@ fn same_views(machine: &Machine, oracle: &Oracle, dice: &mut Dice) -> Result<(),
         .find(|made| made.resource == any)
         .map(|made| made.token);
     expect("inspect", inspected, living)?;
+    same_queues(machine, oracle, dice)?;
     if let Some(made) = oracle.made.get(at_most(dice, oracle.made.len())) {
         let token = made.token.value();
         expect(
@@ -193,6 +198,49 @@ fn same_views(machine: &Machine, oracle: &Oracle, dice: &mut Dice) -> Result<(),
         name.starts_with(prefix) && after.is_none_or(|after| name > after)
     });
     expect("list", listed, expected.map(description).collect())
+}
+
+/// Who waits for what, in which order, and how any request stands.
+fn same_queues(machine: &Machine, oracle: &Oracle, dice: &mut Dice) -> Result<(), String> {
+    expect("waiters", machine.waiters_len(), oracle.waiting().count())?;
+    let mut free = Vec::new();
+    for name in RESOURCES {
+        let name = resource(name);
+        let line = oracle.line_of(&name);
+        let should: Vec<_> = line.iter().map(|place| oracle.asked[*place].key).collect();
+        let is: Vec<_> = machine
+            .waiters(&name)
+            .map(|waiter| waiter.request)
+            .collect();
+        expect("queue", is, should)?;
+        expect(
+            "queue length",
+            machine.queue_len(&name) as usize,
+            line.len(),
+        )?;
+        if !line.is_empty() && machine.inspect(&name).is_none() {
+            free.push(name.clone());
+        }
+        for place in line {
+            let holder = &oracle.asked[place].holder;
+            let position = machine.position(&name, holder);
+            expect("position", position, Some(oracle.position(place)))?;
+        }
+    }
+    free.sort();
+    expect("promotable", machine.promotable(99), free)?;
+    let mut places: Vec<_> = machine.places().collect();
+    let mut should: Vec<_> = oracle
+        .waiting()
+        .map(|asked| (asked.key, asked.attempt))
+        .collect();
+    (places.sort(), should.sort());
+    expect("places", places, should)?;
+    if oracle.asked.is_empty() {
+        return Ok(());
+    }
+    let any = dice.pick(&oracle.asked).key;
+    expect("standing", machine.standing(&any), oracle.standing(&any))
 }
 
 fn at_most(dice: &mut Dice, bound: usize) -> usize {

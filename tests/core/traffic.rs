@@ -1,10 +1,10 @@
 //! Random commands, made so that the interesting ones are common: few resources, few holders, ids
 //! sent again, tokens that have ended, askers that have been away for long.
 
-use fencepost::grant::{AskedAt, ClusterId};
+use fencepost::grant::{AskedAt, ClusterId, LeftHow};
 use fencepost::issuer::{
-    Acquire, AcquireOutcome, Command, DueLease, Event, Expire, LogId, Outcome, RaiseFloor, Release,
-    Renew, Renewal, Revoke,
+    Acquire, Command, DueLease, Event, Expire, Leaving, LogId, Promote, RaiseFloor, Release, Renew,
+    Renewal, Revoke, Withdraw,
 };
 use fencepost::resource::{Reason, ResourceName};
 use fencepost::token::TokenValue;
@@ -13,13 +13,18 @@ use crate::dice::Dice;
 use crate::scene::{STAMP_MS, acquire, cluster, resource, token, ttl};
 
 pub(crate) const RESOURCES: [&str; 6] = ["a", "a/b", "a/c", "b", "ä", "日本"];
-const HOLDERS: [&str; 4] = ["anna", "ben", "чер", "d d"];
+/// Anna asks more than others, so that she comes to her limit.
+const HOLDERS: [&str; 6] = ["anna", "anna", "ben", "чер", "d d", "emil"];
 const TTLS: [u64; 3] = [100, 30_000, 86_400_000];
 
 pub(crate) struct Traffic {
     dice: Dice,
     ids: u64,
     sent: Vec<Acquire>,
+    /// Acquires that have not been sent yet, and may be withdrawn before.
+    held_back: Vec<Acquire>,
+    /// Resources that came free together with others, and may have a queue.
+    freed: Vec<ResourceName>,
     /// Token, resource and the number of renewals, of every grant so far.
     tokens: Vec<(TokenValue, ResourceName, u64)>,
     pub(crate) at: LogId,
@@ -32,6 +37,8 @@ impl Traffic {
             dice,
             ids: 0,
             sent: Vec::new(),
+            held_back: Vec::new(),
+            freed: Vec::new(),
             tokens: Vec::new(),
             at,
         }
@@ -50,41 +57,46 @@ impl Traffic {
 
     pub(crate) fn command(&mut self) -> Command {
         let stamped_at_ms = STAMP_MS + self.at.index;
-        match self.dice.below(100) {
-            0..45 => Command::Acquire(self.acquire()),
-            45..60 => {
+        match self.dice.below(127) {
+            0..50 => Command::Acquire(self.acquire()),
+            50..66 => {
                 let renewals = (0..self.dice.below(4)).map(|_| self.renewal()).collect();
                 Command::Renew(Renew {
                     renewals,
                     stamped_at_ms,
                 })
             }
-            60..75 => Command::Release(Release {
+            66..80 => Command::Release(Release {
                 token: self.some_token().0,
                 stamped_at_ms,
             }),
-            75..88 => {
-                let leases = (0..self.dice.below(4)).map(|_| self.due_lease()).collect();
+            80..93 => {
+                let leases = (0..self.dice.below(7)).map(|_| self.due_lease()).collect();
                 Command::Expire(Expire {
                     leases,
                     stamped_at_ms,
                 })
             }
-            88..97 => Command::Revoke(self.revoke()),
+            93..101 => Command::Revoke(self.revoke()),
+            101..116 => Command::Withdraw(self.withdraw()),
+            116..124 => Command::Promote(self.promote()),
             _ => Command::RaiseFloor(self.raise_floor()),
         }
     }
 
     /// Takes in what an entry did, so that later commands can refer to it.
-    pub(crate) fn learn(&mut self, outcome: &Outcome, events: &[Event]) {
-        if let Outcome::Acquire(AcquireOutcome::Granted {
-            token,
-            replayed: false,
-            ..
-        }) = outcome
+    pub(crate) fn learn(&mut self, events: &[Event]) {
+        if let Some(Event::Granted {
+            resource, token, ..
+        }) = events.last()
         {
-            let resource = events.last().and_then(Event::resource).unwrap().clone();
-            self.tokens.push((token.value(), resource, 0));
+            self.tokens.push((token.value(), resource.clone(), 0));
+        }
+        let ended = events
+            .iter()
+            .filter(|event| matches!(event, Event::Ended { .. }));
+        if ended.clone().count() > 1 {
+            self.freed = ended.filter_map(Event::resource).cloned().collect();
         }
         for event in events {
             if let Event::Renewed {
@@ -117,12 +129,34 @@ impl Traffic {
         acquire.ttl = ttl(*self.dice.pick(&TTLS));
         acquire.stamped_at_ms = STAMP_MS + self.at.index;
         acquire.asked_at = self.asked_at();
+        if self.dice.one_in(2) {
+            acquire.wait_ms = u32::try_from(1 + self.dice.below(2) * 9_999).unwrap();
+        }
+        if self.dice.one_in(2) {
+            acquire.attempt = u32::try_from(self.dice.below(5)).unwrap();
+        }
+        // Some are withdrawn before they come.
+        if self.dice.one_in(12) {
+            self.held_back.push(acquire.clone());
+            return self.again();
+        }
         self.sent.push(acquire.clone());
         acquire
     }
 
-    /// An earlier acquire is sent again: mostly a recent one, mostly unchanged.
+    /// An earlier acquire is sent again: mostly a recent one, mostly unchanged. Or one comes that was
+    /// held back.
     fn again(&mut self) -> Acquire {
+        if self.sent.is_empty() || self.dice.one_in(6) {
+            if let Some(mut acquire) = self.held_back.pop() {
+                acquire.attempt = u32::try_from(self.dice.below(5)).unwrap();
+                self.sent.push(acquire.clone());
+                return acquire;
+            }
+        }
+        if self.sent.is_empty() {
+            return self.acquire();
+        }
         let recent = self.sent.len().saturating_sub(12);
         let from = if self.dice.one_in(4) {
             &self.sent[..]
@@ -135,7 +169,7 @@ impl Traffic {
             acquire.ttl = ttl(*self.dice.pick(&TTLS));
         }
         if self.dice.one_in(20) {
-            acquire.wait_ms = 1;
+            acquire.wait_ms = 2;
         }
         acquire
     }
@@ -209,6 +243,48 @@ impl Traffic {
             token,
             reason,
             stamped_at_ms,
+        }
+    }
+
+    fn withdraw(&mut self) -> Withdraw {
+        let how = match self.dice.below(8) {
+            0 | 1 => LeftHow::Detached,
+            2 => LeftHow::WaitedOut,
+            3 if self.dice.one_in(4) => LeftHow::Superseded,
+            _ => LeftHow::Withdrawn,
+        };
+        let places = (0..self.dice.below(4)).filter_map(|_| self.leaving());
+        Withdraw {
+            places: places.collect(),
+            how,
+            stamped_at_ms: STAMP_MS + self.at.index,
+        }
+    }
+
+    fn leaving(&mut self) -> Option<Leaving> {
+        let recent = self.sent.len().saturating_sub(15);
+        let from = match self.dice.below(6) {
+            0 => &self.held_back[..],
+            1 => &self.sent[..],
+            _ => &self.sent[recent..],
+        };
+        if from.is_empty() {
+            return None;
+        }
+        let request = self.dice.pick(from).request;
+        let attempt = u32::try_from(self.dice.below(5)).unwrap();
+        Some(Leaving { request, attempt })
+    }
+
+    fn promote(&mut self) -> Promote {
+        let any = resource(self.dice.pick::<&str>(&RESOURCES));
+        let resource = match self.freed.pop() {
+            Some(freed) if !self.dice.one_in(4) => freed,
+            _ => any,
+        };
+        Promote {
+            resource,
+            stamped_at_ms: STAMP_MS + self.at.index,
         }
     }
 

@@ -3,7 +3,7 @@
 use fencepost::grant::{EndedHow, LeftHow};
 use fencepost::issuer::{
     Acquire, AcquireOutcome, Event, HeldBy, Leaving, LogId, Promote, PromoteOutcome, RequestKey,
-    Withdraw, WithdrawOutcome,
+    Standing, Withdraw, WithdrawOutcome,
 };
 use fencepost::resource::{Holder, ResourceName};
 use fencepost::token::{Token, TokenValue};
@@ -233,6 +233,41 @@ impl Oracle {
             CameOut::Left(how) => AcquireOutcome::Left { how },
             CameOut::Marked | CameOut::Overtaken => unreachable!("no answer to a mark"),
         }
+    }
+
+    /// How a request stands now.
+    pub(crate) fn standing(&self, key: &RequestKey) -> Standing {
+        let Some(known) = self.known(key) else {
+            return Standing::Unknown;
+        };
+        match self.answer_if_asked(known) {
+            None => Standing::Unknown,
+            Some(AcquireOutcome::Queued {
+                position, queue, ..
+            }) => Standing::Waiting {
+                position,
+                queue,
+                attempt: self.asked[known].attempt,
+            },
+            Some(AcquireOutcome::Granted {
+                token,
+                lease,
+                after_wait,
+                ..
+            }) => Standing::Granted {
+                token,
+                lease,
+                after_wait,
+            },
+            Some(AcquireOutcome::Ended { token, how }) => Standing::Ended { token, how },
+            Some(AcquireOutcome::Left { how }) => Standing::Left { how },
+            Some(_) => Standing::Refused,
+        }
+    }
+
+    fn answer_if_asked(&self, known: usize) -> Option<AcquireOutcome> {
+        let marked = self.asked[known].came_out == CameOut::Marked;
+        (!marked).then(|| self.answer(known, true))
     }
 
     fn make(
