@@ -142,6 +142,45 @@ async fn leases_are_held_and_compared_with_a_load_beside_them() {
 }
 
 #[tokio::test]
+async fn leases_that_run_out_together_are_told_apart_and_none_is_early() {
+    let cluster = Cluster::start().await;
+    let args = "expire --leases 300 --streams 3 --ttl 1s --renewers 2 --acquirers 2";
+    let report = report(&cluster, &args.split(' ').collect::<Vec<_>>()).await;
+    let fates = ["expired", "early", "ended_otherwise", "missing"].map(|fate| &report[fate]);
+    assert_eq!(fates, [300, 0, 0, 0], "{report}");
+    assert_eq!(report["late_us"]["count"], 300, "{report}");
+    check_latency(&report["late_us"]);
+    // It is over so fast that not every load beside it has begun a call meanwhile.
+    for beside in ["renew_us", "acquire_us"] {
+        assert!(report[beside]["count"].is_u64(), "{report}");
+    }
+    let entries = report["spent"]["log_entries"]["expire"].as_u64().unwrap();
+    assert!((1..300).contains(&entries), "many to an entry: {report}");
+}
+
+#[tokio::test]
+async fn what_comes_and_goes_is_followed_by_the_memory_of_the_nodes() {
+    let cluster = Cluster::start().await;
+    let args = "churn --cycles 50 --watches 20 --waits 20 --rounds 2 --streams 2";
+    let report = report(&cluster, &args.split(' ').collect::<Vec<_>>()).await;
+    let rounds = report["rounds"].as_array().unwrap();
+    let cycles: Vec<_> = rounds.iter().map(|round| &round["cycles"]).collect();
+    assert_eq!(cycles, [0, 25, 50], "{report}");
+    for round in rounds {
+        let nodes = round["node_resident_bytes"].as_array().unwrap();
+        assert!(
+            nodes.iter().all(|node| node.as_u64().unwrap() > 1 << 20),
+            "{report}"
+        );
+        assert_eq!(nodes.len(), 3, "{report}");
+    }
+    assert_eq!(report["live_leases"], 0, "{report}");
+    let run = fencepost(&["bench", "churn", "--endpoints", &cluster.endpoints()]).await;
+    assert_eq!(run.code, Some(2), "{}", run.stdout);
+    assert!(run.stderr.contains("--metrics"), "{}", run.stderr);
+}
+
+#[tokio::test]
 async fn a_load_that_cannot_be_measured_says_why() {
     let cluster = Cluster::start().await;
     let endpoints = cluster.endpoints();
@@ -173,6 +212,8 @@ async fn each_scenario_explains_itself() {
         "handover",
         "keep-alive",
         "hold",
+        "expire",
+        "churn",
     ] {
         let run = fencepost(&["bench", scenario, "--help"]).await;
         assert_eq!(run.code, Some(0), "{scenario}: {}", run.stderr);

@@ -138,9 +138,16 @@ impl Fleet {
         };
         match meanwhile(Duration::from_secs(1), all, tell).await? {
             Some(Ok(each)) => Ok(each),
-            Some(Err(Spoiled::Call(error))) => Err(self.caller.failed(&error, &Next::none())),
-            Some(Err(Spoiled::Outcome(failure))) => Err(failure),
+            Some(Err(spoiled)) => Err(self.explain(spoiled)),
             None => Err(interrupted()),
+        }
+    }
+
+    /// The end of a command whose load could not be prepared.
+    pub(super) fn explain(&self, spoiled: Spoiled) -> Failure {
+        match spoiled {
+            Spoiled::Call(error) => self.caller.failed(&error, &Next::none()),
+            Spoiled::Outcome(failure) => failure,
         }
     }
 

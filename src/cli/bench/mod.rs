@@ -5,6 +5,8 @@
 //! printed while it measures but one line a second.
 
 mod calls;
+mod churn;
+mod expire;
 mod fleet;
 mod handover;
 mod hold;
@@ -72,6 +74,10 @@ enum Scenario {
     KeepAlive(keep_alive::Args),
     /// Hold many leases in the background: none is lost, and acquires are hardly slower
     Hold(hold::Args),
+    /// Let many leases run out together: how late the last one ends, and how the others fare
+    Expire(expire::Args),
+    /// Let leases, watches and waits come and go: the memory of the nodes stays flat
+    Churn(churn::Args),
 }
 
 /// Runs the load on this thread alone.
@@ -87,6 +93,8 @@ pub(crate) fn run(args: &Args, options: &connection::Options) -> exit::Outcome {
             Some(Scenario::Inspect(args)) => calls::run(Operation::Inspect, args, options).await,
             Some(Scenario::Handover(args)) => handover::run(args, options).await,
             Some(Scenario::KeepAlive(args)) => keep_alive::run(args, options).await,
+            Some(Scenario::Expire(args)) => expire::run(args, options).await,
+            Some(Scenario::Churn(args)) => churn::run(args, options).await,
             Some(Scenario::Hold(args)) => hold::run(args, options).await,
         }
     };

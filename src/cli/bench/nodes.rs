@@ -114,6 +114,11 @@ impl Sample {
         spent.log_entries.retain(|_, count| *count > 0);
         spent
     }
+
+    /// Memory of each node that is in RAM, in bytes.
+    pub(super) fn resident_bytes(&self) -> Vec<u64> {
+        self.nodes.iter().map(|node| node.resident_bytes).collect()
+    }
 }
 
 impl Spent {
