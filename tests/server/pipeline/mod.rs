@@ -1,6 +1,6 @@
 //! `Pipeline`: many operations on one stream, each as if it were a call of its own.
 
-mod stream;
+pub(crate) mod stream;
 
 use std::collections::BTreeSet;
 

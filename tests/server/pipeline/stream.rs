@@ -14,7 +14,7 @@ use tonic::{Code, Status, Streaming, transport::Channel};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One stream.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     requests: Option<mpsc::UnboundedSender<PipelineRequest>>,
     answers: Streaming<PipelineResponse>,
     /// Came while another one was waited for.
@@ -22,7 +22,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) async fn open(mut issuer: IssuerClient<Channel>) -> Self {
+    pub(crate) async fn open(mut issuer: IssuerClient<Channel>) -> Self {
         let (requests, queue) = mpsc::unbounded_channel();
         let answers = issuer.pipeline(UnboundedReceiverStream::new(queue)).await;
         Stream {
@@ -32,11 +32,11 @@ impl Stream {
         }
     }
 
-    pub(super) fn send(&self, id: u64, operation: Operation) {
+    pub(crate) fn send(&self, id: u64, operation: Operation) {
         self.send_within(id, 0, operation);
     }
 
-    pub(super) fn send_within(&self, id: u64, timeout_ms: u64, operation: Operation) {
+    pub(crate) fn send_within(&self, id: u64, timeout_ms: u64, operation: Operation) {
         self.send_raw(PipelineRequest {
             id,
             timeout_ms,
@@ -44,24 +44,24 @@ impl Stream {
         });
     }
 
-    pub(super) fn send_raw(&self, request: PipelineRequest) {
+    pub(crate) fn send_raw(&self, request: PipelineRequest) {
         self.requests.as_ref().unwrap().send(request).unwrap();
     }
 
     /// Closes the sending half.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.requests = None;
     }
 
     /// The next answer, whose ever it is; `None` when the stream is over.
-    pub(super) async fn next(&mut self) -> Result<Option<(u64, Answer)>, Status> {
+    pub(crate) async fn next(&mut self) -> Result<Option<(u64, Answer)>, Status> {
         let next = tokio::time::timeout(PATIENCE, self.answers.message());
         let next = next.await.expect("an answer in time")?;
         Ok(next.map(|response| (response.id, response.answer.expect("an answer in it"))))
     }
 
     /// The answer to this request.
-    pub(super) async fn answer(&mut self, id: u64) -> Answer {
+    pub(crate) async fn answer(&mut self, id: u64) -> Answer {
         loop {
             if let Some(answer) = self.early.remove(&id) {
                 return answer;
@@ -73,17 +73,17 @@ impl Stream {
     }
 
     /// Sends, and waits for the answer.
-    pub(super) async fn ask(&mut self, id: u64, operation: Operation) -> Answer {
+    pub(crate) async fn ask(&mut self, id: u64, operation: Operation) -> Answer {
         self.send(id, operation);
         self.answer(id).await
     }
 }
 
-pub(super) fn acquire(resource: &str, holder: &str, ttl_ms: u64) -> Operation {
+pub(crate) fn acquire(resource: &str, holder: &str, ttl_ms: u64) -> Operation {
     Operation::Acquire(crate::nodes::acquire(resource, holder, ttl_ms))
 }
 
-pub(super) fn renew(resource: &str, holder: &str, token: u64) -> Operation {
+pub(crate) fn renew(resource: &str, holder: &str, token: u64) -> Operation {
     let item = v1::RenewItem {
         resource: resource.to_owned(),
         holder: holder.to_owned(),
@@ -93,7 +93,7 @@ pub(super) fn renew(resource: &str, holder: &str, token: u64) -> Operation {
     Operation::Renew(v1::RenewRequest { items: vec![item] })
 }
 
-pub(super) fn release(resource: &str, holder: &str, token: u64) -> Operation {
+pub(crate) fn release(resource: &str, holder: &str, token: u64) -> Operation {
     Operation::Release(v1::ReleaseRequest {
         resource: resource.to_owned(),
         holder: holder.to_owned(),
@@ -101,7 +101,7 @@ pub(super) fn release(resource: &str, holder: &str, token: u64) -> Operation {
     })
 }
 
-pub(super) fn inspect(resource: &str) -> Operation {
+pub(crate) fn inspect(resource: &str) -> Operation {
     Operation::Inspect(v1::InspectRequest {
         resource: resource.to_owned(),
         ..v1::InspectRequest::default()
@@ -109,7 +109,7 @@ pub(super) fn inspect(resource: &str) -> Operation {
 }
 
 /// The token of an acquire that must have been granted.
-pub(super) fn granted(answer: &Answer) -> u64 {
+pub(crate) fn granted(answer: &Answer) -> u64 {
     match answer {
         Answer::Acquire(v1::AcquireResponse {
             outcome: Some(v1::acquire_response::Outcome::Granted(granted)),
@@ -120,7 +120,7 @@ pub(super) fn granted(answer: &Answer) -> u64 {
 }
 
 /// Whether the one item of a renewal was renewed.
-pub(super) fn renewed(answer: &Answer) -> bool {
+pub(crate) fn renewed(answer: &Answer) -> bool {
     let Answer::Renew(response) = answer else {
         panic!("no answer to a renewal: {answer:?}");
     };
@@ -128,7 +128,7 @@ pub(super) fn renewed(answer: &Answer) -> bool {
     matches!(outcome, Some(v1::renew_outcome::Outcome::Renewed(_)))
 }
 
-pub(super) fn released(answer: &Answer) -> bool {
+pub(crate) fn released(answer: &Answer) -> bool {
     let Answer::Release(response) = answer else {
         panic!("no answer to a release: {answer:?}");
     };
@@ -137,7 +137,7 @@ pub(super) fn released(answer: &Answer) -> bool {
 }
 
 /// Code, reason and metadata of a failure.
-pub(super) fn failed(answer: Answer) -> (Code, String, std::collections::HashMap<String, String>) {
+pub(crate) fn failed(answer: Answer) -> (Code, String, std::collections::HashMap<String, String>) {
     let Answer::Failure(failure) = answer else {
         panic!("not a failure: {answer:?}");
     };

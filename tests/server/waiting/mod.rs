@@ -5,6 +5,7 @@ mod failover;
 mod leaving;
 mod limits;
 mod order;
+mod pipelined;
 
 use std::time::{Duration, Instant};
 

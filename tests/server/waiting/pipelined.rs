@@ -1,0 +1,94 @@
+//! Many who wait on one stream.
+
+use fencepost::wire::v1::{
+    self, LeftHow, acquire_response::Outcome as Acquired, pipeline_request::Operation,
+    pipeline_response::Answer, withdraw_response::Outcome as Withdrawn,
+};
+
+use super::{LONG, claim, give_back, held_by, place, wait, withdraw};
+use crate::{
+    nodes::{Nodes, eventually, renew},
+    pipeline::stream::Stream,
+};
+
+const MANY: u32 = 1_000;
+
+fn waiter(n: u32) -> v1::AcquireRequest {
+    wait(&format!("waiter {n}"))
+}
+
+fn outcome(answer: Answer) -> Acquired {
+    match answer {
+        Answer::Acquire(acquired) => acquired.outcome.unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A stream of one node with all of them in line for `r`, in the order of their numbers.
+async fn line(nodes: &Nodes, n: usize) -> Stream {
+    let stream = Stream::open(nodes.issuer(n)).await;
+    for n in 1..=MANY {
+        stream.send(n.into(), Operation::Acquire(waiter(n)));
+    }
+    eventually("all of them wait", || async {
+        (place(nodes, n, "nobody").await.1 == MANY).then_some(())
+    })
+    .await;
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_who_wait_on_one_stream_hold_up_nobody_there() {
+    let nodes = Nodes::start(3).await;
+    let at = nodes.follower().await;
+    let token = held_by(&nodes, at, "first").await;
+    let mut stream = line(&nodes, at).await;
+    // A renewal and a withdrawal go past all of them (hyper#3559).
+    let items = vec![renew("r", "first", token)];
+    let renewed = stream.ask(5_000, Operation::Renew(v1::RenewRequest { items }));
+    let Answer::Renew(renewed) = renewed.await else {
+        panic!("another answer");
+    };
+    let expected = v1::renew_outcome::Outcome::Renewed(v1::Renewed { lease_ms: LONG });
+    assert_eq!(renewed.outcomes[0].outcome, Some(expected));
+    let gone = MANY / 2;
+    let left = stream.ask(5_001, Operation::Withdraw(withdraw(&waiter(gone))));
+    let Answer::Withdraw(left) = left.await else {
+        panic!("another answer");
+    };
+    assert!(matches!(left.outcome, Some(Withdrawn::Left(_))), "{left:?}");
+    match outcome(stream.answer(gone.into()).await) {
+        Acquired::Left(left) => assert_eq!(left.how(), LeftHow::Withdrawn),
+        other => panic!("{other:?}"),
+    }
+    // Whoever came first on the stream may have been proposed later; the queue knows who is first.
+    let mut head = None;
+    for n in 1..=MANY {
+        if place(&nodes, at, &format!("waiter {n}")).await.0 == 1 {
+            head = Some(n);
+            break;
+        }
+    }
+    give_back(&nodes, at, "first", token).await;
+    match outcome(stream.answer(head.unwrap().into()).await) {
+        Acquired::Granted(granted) => assert!(granted.after_wait),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_drops_a_stream_leaves_every_place_and_no_lease() {
+    let nodes = Nodes::start(3).await;
+    let at = nodes.follower().await;
+    let token = held_by(&nodes, at, "first").await;
+    let stream = line(&nodes, at).await;
+    drop(stream);
+    eventually("all places are given up", || async {
+        (place(&nodes, at, "nobody").await.1 == 0).then_some(())
+    })
+    .await;
+    let status = nodes.cluster(at).status(v1::StatusRequest {}).await;
+    assert_eq!(status.unwrap().into_inner().waiting_calls, 0);
+    let lease = claim(&mut nodes.issuer(at), "r", "first", token).await;
+    assert_eq!(lease, LONG);
+}
