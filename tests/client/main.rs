@@ -5,15 +5,19 @@
     reason = "a test reads clocks to bound its waiting, and a panic is its failure"
 )]
 
+mod cable;
 mod deadlines;
+mod dropped;
 mod effects;
 mod fake;
 mod held;
 mod leader;
 mod one_cluster;
 mod one_effect;
+mod pipeline;
+mod waiting;
 
-use fencepost::client::{AcquireOutcome, Acquired, Client, Error};
+use fencepost::client::{AcquireOutcome, Acquired, Ask, Client, Error};
 use fencepost::grant::Ttl;
 use std::time::Duration;
 
@@ -32,4 +36,21 @@ pub(crate) async fn granted(client: &Client) -> Acquired {
         AcquireOutcome::Granted(acquired) => acquired,
         other => panic!("expected a grant, got {other:?}"),
     }
+}
+
+/// An asking for "jobs" by "me" that stands in line for at most `wait`.
+pub(crate) fn in_line(client: &Client, wait: Duration) -> Ask {
+    let (resource, holder) = ("jobs".parse().unwrap(), "me".parse().unwrap());
+    client.ask(resource, holder, Ttl::default()).wait(wait)
+}
+
+/// Waits until `reached` is true, and fails when that takes too long.
+pub(crate) async fn until(what: &str, reached: impl Fn() -> bool) {
+    let polling = async {
+        while !reached() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PLENTY, polling).await;
+    waited.unwrap_or_else(|_| panic!("never: {what}"));
 }

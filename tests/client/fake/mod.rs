@@ -11,6 +11,7 @@ use fencepost::wire::failure::Failure;
 use fencepost::wire::v1::cluster_server::{Cluster, ClusterServer};
 use fencepost::wire::v1::issuer_server::{Issuer, IssuerServer};
 use fencepost::wire::v1::*;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -33,6 +34,8 @@ pub(crate) enum Act {
     Granted,
     /// Its place in line ended without a grant.
     Left(LeftHow),
+    /// It stands in line until it is withdrawn.
+    InLine,
     /// The usual answer, or another, once the test says so.
     Once(Arc<Notify>, Box<Act>),
     /// The grant to be renewed or released has ended.
@@ -81,11 +84,12 @@ struct Node(Arc<Mutex<Inner>>);
 
 struct Inner {
     character: Character,
-    calls: Vec<&'static str>,
+    calls: BTreeMap<&'static str, usize>,
     acquires: Vec<AcquireRequest>,
     withdraws: Vec<WithdrawRequest>,
     renews: Vec<RenewRequest>,
     releases: Vec<ReleaseRequest>,
+    left: BTreeMap<Vec<u8>, Arc<Notify>>,
     timeouts: Vec<Option<String>>,
     streams: usize,
     open_streams: usize,
@@ -119,11 +123,12 @@ impl Fake {
         };
         let node = Node(Arc::new(Mutex::new(Inner {
             character,
-            calls: Vec::new(),
+            calls: BTreeMap::new(),
             acquires: Vec::new(),
             withdraws: Vec::new(),
             renews: Vec::new(),
             releases: Vec::new(),
+    left: BTreeMap<Vec<u8>, Arc<Notify>>,
             timeouts: Vec::new(),
             streams: 0,
             open_streams: 0,
@@ -148,7 +153,7 @@ impl Fake {
     /// How often `call` arrived.
     pub(crate) fn count(&self, call: &str) -> usize {
         let inner = self.node.0.lock().unwrap();
-        inner.calls.iter().filter(|name| **name == call).count()
+        inner.calls.get(call).copied().unwrap_or(0)
     }
 
     pub(crate) fn acquires(&self) -> Vec<AcquireRequest> {
@@ -225,8 +230,9 @@ impl Node {
             let timeout = request.metadata().get("grpc-timeout");
             let timeout = timeout.map(|value| value.to_str().unwrap().to_owned());
             inner.timeouts.push(timeout);
-            let before = inner.calls.iter().filter(|name| **name == call).count();
-            inner.calls.push(call);
+            let count = inner.calls.entry(call).or_default();
+            let before = *count;
+            *count += 1;
             let character = &mut inner.character;
             character.applied += 1;
             let header = ResponseHeader {
@@ -263,6 +269,12 @@ impl Node {
             act => Ok((header, act)),
         }
     }
+
+    /// What ends the wait of the request `id`.
+    fn left(&self, id: &[u8]) -> Arc<Notify> {
+        let mut inner = self.0.lock().unwrap();
+        Arc::clone(inner.left.entry(id.to_vec()).or_default())
+    }
 }
 
 pub(crate) fn token(value: u64) -> Option<Token> {
@@ -294,6 +306,12 @@ impl Issuer for Node {
             .push(request.get_ref().clone());
         let (header, act) = self.enter("acquire", &request).await?;
         let outcome = match act {
+            Act::InLine => {
+                self.left(&request.get_ref().request_id).notified().await;
+                Outcome::Left(Left {
+                    how: LeftHow::Withdrawn.into(),
+                })
+            }
             Act::Held => Outcome::Held(Held {
                 holder: "other".to_owned(),
                 token: token(7),
@@ -395,6 +413,7 @@ impl Issuer for Node {
             .withdraws
             .push(request.get_ref().clone());
         let (header, act) = self.enter("withdraw", &request).await?;
+        self.left(&request.get_ref().request_id).notify_one();
         let left = |how: LeftHow| Outcome::Left(Left { how: how.into() });
         let outcome = match act {
             Act::Granted => Outcome::Granted(Granted {
