@@ -45,7 +45,7 @@ async fn a_grant_for_scripts_has_its_token_as_a_string() {
     let granted = ask_json(&node, &["acquire", "jobs", "--holder", "me", "--ttl", "5s"]).await;
     let expected = json!({
         "outcome": "granted", "resource": "jobs", "holder": "me", "token": "12", "term": 1, "index": 12,
-        "lease_ms": 5_000, "replayed": false, "issuer": "test",
+        "lease_ms": 5_000, "after_wait": false, "replayed": false, "issuer": "test",
         "cluster_id": "00000000000000000000000000000001",
     });
     assert_eq!(granted, expected);
@@ -146,12 +146,12 @@ async fn what_is_held_is_shown_and_listed() {
     });
     assert_eq!(
         inspected,
-        json!({"resource": "jobs", "free": false, "grant": grant})
+        json!({"resource": "jobs", "free": false, "queue": 0, "grant": grant})
     );
     let free = ask_json(&node, &["inspect", "nothing"]).await;
     assert_eq!(
         free,
-        json!({"resource": "nothing", "free": true, "grant": null})
+        json!({"resource": "nothing", "free": true, "queue": 0, "grant": null})
     );
 
     let listed = ask_json(&node, &["list"]).await;

@@ -20,6 +20,7 @@ mod failures;
 mod help;
 mod hold;
 mod hold_in_a_cluster;
+mod in_line;
 mod membership;
 mod pages;
 mod real;

@@ -63,6 +63,15 @@ struct InFlight {
     reply: Option<oneshot::Sender<Reply>>,
 }
 
+impl InFlight {
+    /// Tells the caller; one that has gone needs no telling.
+    fn tell(self, reply: Reply) {
+        if let Some(waiting) = self.reply {
+            let _ = waiting.send(reply);
+        }
+    }
+}
+
 impl Pipe {
     /// Opens a stream over `channel`. Whether that works, the first operation learns.
     pub(super) fn open(channel: Channel) -> Arc<Self> {
@@ -161,8 +170,7 @@ impl Pipe {
             Some(answer) => Ok(answer),
             None => Err(Missed::failed(Status::internal("an answer is empty"))),
         };
-        // Without a receiver the caller has gone.
-        let _ = over.reply.map(|waiting| waiting.send(reply));
+        over.tell(reply);
     }
 
     /// Ends the stream because of `status`, and with it everything in flight.
@@ -183,9 +191,7 @@ impl Pipe {
         for (id, over) in in_flight {
             let status = status.clone();
             let sent = id < first_unsent;
-            let _ = over
-                .reply
-                .map(|waiting| waiting.send(Err(Missed::Failed { status, sent })));
+            over.tell(Err(Missed::Failed { status, sent }));
         }
     }
 
@@ -322,5 +328,117 @@ async fn read(mut answers: Streaming<PipelineResponse>, pipe: &Pipe) -> Status {
             Err(_quiet) if pipe.end_if_idle() => return Status::unavailable("idle"),
             Err(_quiet) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::clock::BootClock;
+    use crate::wire::v1::{InspectRequest, InspectResponse};
+
+    /// A stream that nothing is connected to.
+    fn pipe() -> Arc<Pipe> {
+        Arc::new(Pipe {
+            state: Mutex::default(),
+            asks: Semaphore::new(ASKS_MAX),
+            keeps: Semaphore::new(KEEPS_MAX),
+            task: OnceLock::new(),
+        })
+    }
+
+    async fn enter(pipe: &Arc<Pipe>, class: Class) -> Entered {
+        let operation = Operation::Inspect(InspectRequest::default());
+        let entered = pipe.enter(class, operation, Duration::from_secs(1), &BootClock);
+        match entered.await {
+            Ok(entered) => entered,
+            Err(_) => panic!("the stream is open"),
+        }
+    }
+
+    /// The ids that the connection takes now.
+    fn taken(pipe: &Pipe) -> Vec<u64> {
+        let mut taken = VecDeque::new();
+        pipe.take_requests(&mut taken, &Context::from_waker(Waker::noop()));
+        taken.iter().map(|request| request.id).collect()
+    }
+
+    fn answer(pipe: &Pipe, id: u64) {
+        let answer = Some(Answer::Inspect(InspectResponse::default()));
+        pipe.answer(PipelineResponse { id, answer });
+    }
+
+    fn was_sent(reply: Reply) -> bool {
+        match reply {
+            Err(Missed::Failed { sent, .. }) => sent,
+            other => panic!("expected a broken stream, got {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_connection_had_not_taken_was_certainly_not_sent() {
+        let pipe = pipe();
+        let mut first = enter(&pipe, Class::Ask).await;
+        assert_eq!(taken(&pipe), [1]);
+        let mut second = enter(&pipe, Class::Keep).await;
+        pipe.end(&Status::unavailable("gone"));
+        assert!(was_sent(first.answer().await));
+        assert!(!was_sent(second.answer().await));
+        assert!(!pipe.is_open());
+    }
+
+    #[tokio::test]
+    async fn whoever_leaves_early_takes_the_request_back() {
+        let pipe = pipe();
+        let (first, second, third) = (
+            enter(&pipe, Class::Ask).await,
+            enter(&pipe, Class::Ask).await,
+            enter(&pipe, Class::Ask).await,
+        );
+        drop(second);
+        assert_eq!(taken(&pipe), [1, 3]);
+        drop((first, third));
+        assert!(pipe.state().in_flight.is_empty());
+        assert_eq!(pipe.asks.available_permits(), ASKS_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_has_left_takes_room_until_the_node_answers_it() {
+        let pipe = pipe();
+        assert!(pipe.take_waiting_room());
+        drop(enter(&pipe, Class::Wait).await);
+        assert_eq!(pipe.state().waits, 0, "it never left");
+
+        assert!(pipe.take_waiting_room());
+        let wait = enter(&pipe, Class::Wait).await;
+        assert_eq!(taken(&pipe), [2]);
+        drop(wait);
+        assert_eq!(pipe.state().waits, 1);
+        answer(&pipe, 2);
+        assert_eq!(pipe.state().waits, 0);
+        assert!(pipe.end_if_idle());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_says_nothing_for_long_is_abandoned_and_a_quiet_wait_is_no_reason() {
+        let pipe = pipe();
+        let later = |after: Duration| BootClock.now().plus(after);
+        let mut wait = enter(&pipe, Class::Wait).await;
+        assert_eq!(taken(&pipe), [1]);
+        assert!(wait.give_up(later(DEAD_AFTER * 9)));
+        assert!(pipe.is_open());
+
+        let mut ask = enter(&pipe, Class::Ask).await;
+        assert_eq!(taken(&pipe), [2]);
+        assert!(ask.give_up(later(DEAD_AFTER / 2)));
+        assert!(pipe.is_open(), "slow disks take as long");
+        let (mut ask, mut other) = (
+            enter(&pipe, Class::Ask).await,
+            enter(&pipe, Class::Keep).await,
+        );
+        assert_eq!(taken(&pipe), [3, 4]);
+        assert!(ask.give_up(later(DEAD_AFTER)));
+        assert!(!pipe.is_open());
+        assert!(was_sent(other.answer().await));
     }
 }

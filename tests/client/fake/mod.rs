@@ -128,7 +128,7 @@ impl Fake {
             withdraws: Vec::new(),
             renews: Vec::new(),
             releases: Vec::new(),
-    left: BTreeMap<Vec<u8>, Arc<Notify>>,
+            left: BTreeMap::new(),
             timeouts: Vec::new(),
             streams: 0,
             open_streams: 0,
