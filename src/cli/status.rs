@@ -59,7 +59,7 @@ fn human(status: &NodeStatus) -> String {
     let voters = counted(voters, "voting node");
     format!(
         "Cluster {} (issuer {}): {voters}{learners}, {led}.\n{alarm}\
-         \n  live leases  {} of at most {}\n  waiters      {} of at most {}\n  last token   {last}\n  floor        {}\n  applied      index {} by node {} \
+         \n  live leases  {} of at most {}\n  waiters      {} of at most {}\n  watchers     {} of at most {} at this node\n  last token   {last}\n  floor        {}\n  applied      index {} by node {} \
          ({}, version {}, up {})",
         status.cluster_id,
         status.issuer,
@@ -67,6 +67,8 @@ fn human(status: &NodeStatus) -> String {
         status.live_leases_max,
         status.waiters,
         status.waiters_max,
+        status.watchers,
+        status.watchers_max,
         status.floor,
         status.applied_index,
         status.node_id,
@@ -96,6 +98,10 @@ pub(super) struct StatusJson<'a> {
     waiters: u64,
     waiters_max: u64,
     waiting_calls: u64,
+    watchers: u64,
+    watchers_max: u64,
+    history_oldest_index: u64,
+    history_bytes: u64,
     floor: String,
     last_token: Option<String>,
     state_hash: &'a str,
@@ -148,6 +154,10 @@ impl<'a> StatusJson<'a> {
             waiters: status.waiters,
             waiters_max: status.waiters_max,
             waiting_calls: status.waiting_calls,
+            watchers: status.watchers,
+            watchers_max: status.watchers_max,
+            history_oldest_index: status.history_oldest_index,
+            history_bytes: status.history_bytes,
             floor: status.floor.to_string(),
             last_token: status.last_token.map(|token| token.to_string()),
             state_hash: &status.state_hash,

@@ -110,6 +110,14 @@ pub struct NodeStatus {
     pub waiters_max: u64,
     /// Calls that wait in line at this node.
     pub waiting_calls: u64,
+    /// Watches that are open on this node.
+    pub watchers: u64,
+    /// How many there may be.
+    pub watchers_max: u64,
+    /// The oldest cursor from which a watch can go on at this node, renewals aside.
+    pub history_oldest_index: u64,
+    /// The memory that what happened since then occupies.
+    pub history_bytes: u64,
     /// What is added to every token.
     pub floor: u64,
     /// The last token issued.

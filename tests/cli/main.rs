@@ -28,6 +28,7 @@ mod running;
 mod samples;
 mod unknown_outcome;
 mod usage;
+mod watching;
 
 use std::process::Output;
 use std::time::Duration;

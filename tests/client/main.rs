@@ -16,6 +16,7 @@ mod one_cluster;
 mod one_effect;
 mod pipeline;
 mod waiting;
+mod watching;
 
 use fencepost::client::{AcquireOutcome, Acquired, Ask, Client, Error};
 use fencepost::grant::Ttl;

@@ -930,13 +930,15 @@ pub mod issuer_client {
         /// What happens to a resource, or to all whose names begin with a prefix: every event in order, once,
         /// from now or from a cursor of an earlier message on, at any node. A message holds all matching events
         /// of one log entry. Messages without events are marks of progress: everything up to their cursor has
-        /// been delivered.
+        /// been delivered. The first message comes at once, is such a mark, and says where the watch begins.
+        /// A watch lasts until one side ends it: give it no deadline.
         ///
         /// A node keeps a bounded history. A cursor that is older than it, of another cluster (after a
         /// restore), or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
         /// HISTORY_LOST, never with a silent gap; "oldest_index" is the oldest cursor that would do. Look with
         /// List then, and watch from the applied_index in its header. A node that loses its leader ends the
-        /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor.
+        /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor. So does one that
+        /// stops (STOPPING). A node has room for a number of watches (RESOURCE_EXHAUSTED / LIMIT).
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchRequest>,
@@ -1047,13 +1049,15 @@ pub mod issuer_server {
         /// What happens to a resource, or to all whose names begin with a prefix: every event in order, once,
         /// from now or from a cursor of an earlier message on, at any node. A message holds all matching events
         /// of one log entry. Messages without events are marks of progress: everything up to their cursor has
-        /// been delivered.
+        /// been delivered. The first message comes at once, is such a mark, and says where the watch begins.
+        /// A watch lasts until one side ends it: give it no deadline.
         ///
         /// A node keeps a bounded history. A cursor that is older than it, of another cluster (after a
         /// restore), or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
         /// HISTORY_LOST, never with a silent gap; "oldest_index" is the oldest cursor that would do. Look with
         /// List then, and watch from the applied_index in its header. A node that loses its leader ends the
-        /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor.
+        /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor. So does one that
+        /// stops (STOPPING). A node has room for a number of watches (RESOURCE_EXHAUSTED / LIMIT).
         async fn watch(
             &self,
             request: tonic::Request<super::WatchRequest>,
@@ -1588,6 +1592,17 @@ pub struct StatusResponse {
     /// How many live grants there may be.
     #[prost(uint64, tag = "20")]
     pub live_leases_max: u64,
+    /// Watches that are open on this node, and how many there may be.
+    #[prost(uint64, tag = "21")]
+    pub watchers: u64,
+    #[prost(uint64, tag = "22")]
+    pub watchers_max: u64,
+    /// The oldest cursor from which a watch can go on at this node, renewals aside, and the memory that what
+    /// happened since then occupies, in bytes.
+    #[prost(uint64, tag = "23")]
+    pub history_oldest_index: u64,
+    #[prost(uint64, tag = "24")]
+    pub history_bytes: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Member {

@@ -21,6 +21,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
 mod pipeline;
+pub(crate) mod watch;
 
 /// What the node does with one call.
 pub(crate) enum Act {
@@ -44,6 +45,8 @@ pub(crate) enum Act {
     Unknown,
     /// The stream that carried it ends, without a word.
     Break,
+    /// A watch tells these steps, and then nothing.
+    Watch(Vec<watch::Step>),
     /// A failure that fencepost itself explains.
     Fail(Failure),
     /// A status of something in between.
@@ -90,6 +93,7 @@ struct Inner {
     renews: Vec<RenewRequest>,
     releases: Vec<ReleaseRequest>,
     left: BTreeMap<Vec<u8>, Arc<Notify>>,
+    watches: Vec<WatchRequest>,
     timeouts: Vec<Option<String>>,
     streams: usize,
     open_streams: usize,
@@ -129,6 +133,7 @@ impl Fake {
             renews: Vec::new(),
             releases: Vec::new(),
             left: BTreeMap::new(),
+            watches: Vec::new(),
             timeouts: Vec::new(),
             streams: 0,
             open_streams: 0,
@@ -170,6 +175,10 @@ impl Fake {
 
     pub(crate) fn releases(&self) -> Vec<ReleaseRequest> {
         self.node.0.lock().unwrap().releases.clone()
+    }
+
+    pub(crate) fn watches(&self) -> Vec<WatchRequest> {
+        self.node.0.lock().unwrap().watches.clone()
     }
 
     /// How many streams of operations were opened, and how many are open now.
@@ -441,13 +450,13 @@ impl Issuer for Node {
         pipeline::serve(self.clone(), request.into_inner()).map(Response::new)
     }
 
-    type WatchStream = tokio_stream::Empty<Result<WatchResponse, Status>>;
+    type WatchStream = watch::Told;
 
     async fn watch(
         &self,
-        _request: Request<WatchRequest>,
+        request: Request<WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("not here"))
+        watch::serve(self, request).await
     }
 }
 

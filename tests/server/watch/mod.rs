@@ -2,6 +2,7 @@
 
 mod ending;
 mod losing;
+mod queueing;
 mod telling;
 
 use std::time::Duration;
@@ -74,6 +75,16 @@ impl Watch {
             let message = self.message().await.unwrap();
             if !message.events.is_empty() {
                 return seen(&message);
+            }
+        }
+    }
+
+    /// The events of the next entry that has any, as they came.
+    pub(crate) async fn happening(&mut self) -> Vec<v1::WatchEvent> {
+        loop {
+            let message = self.message().await.unwrap();
+            if !message.events.is_empty() {
+                return message.events;
             }
         }
     }

@@ -45,6 +45,7 @@ impl Api {
         let status = self.raft.status();
         // Hash and index must belong together, so both are read in one look.
         let state = self.raft.state().read(State::of).unwrap_or_default();
+        let history = self.history.facts();
         let response = v1::StatusResponse {
             header: Some(self.header(state.applied_index)),
             role: role(status.leadership.role).into(),
@@ -58,6 +59,10 @@ impl Api {
             live_leases_max: state.live_leases_max,
             waiters: state.waiters,
             waiters_max: state.waiters_max,
+            watchers: history.watchers,
+            watchers_max: history.watchers_max,
+            history_oldest_index: history.oldest,
+            history_bytes: history.bytes,
             waiting_calls: count(self.waits.calls().count()),
             floor: state.floor,
             last_token: state.last_token,
