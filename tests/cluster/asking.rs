@@ -9,15 +9,17 @@ use std::time::{Duration, Instant};
 
 use fencepost::wire::v1::{
     AcquireRequest, AskedAt, ReleaseRequest, RenewItem, ResponseHeader, RevokeRequest,
-    acquire_response, release_response, renew_outcome, revoke_response,
+    WithdrawRequest, acquire_response, release_response, renew_outcome, revoke_response,
+    withdraw_response,
 };
+use tokio::task::JoinHandle;
 use tonic::Status;
 use tonic_types::StatusExt;
 
 use crate::{
     dice::Dice,
     history::{
-        Call, Granted, Outcome,
+        Call, Granted, Moment, Outcome,
         recorder::{Pending, Recorder},
     },
     nodes::calls::Calls,
@@ -33,13 +35,28 @@ pub(crate) struct Asker {
     pub(crate) favourite: usize,
     seen: Option<AskedAt>,
     pub(crate) dice: Dice,
+    /// How long one send of an acquire may stay open; `None` is the deadline of all calls, which makes a
+    /// waiter come back again and again.
+    pub(crate) open_for: Option<Duration>,
 }
+
+impl Asked {
+    /// How often it was sent.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.message.attempt
+    }
+}
+
+/// What one send came to.
+pub(crate) type Sent = Result<Outcome, Status>;
 
 /// An acquire as it may be sent again.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     message: AcquireRequest,
     ttl: Duration,
+    /// When a copy was sent aside, if that was before it was sent for its answer.
+    first_sent: Option<Moment>,
 }
 
 impl Asker {
@@ -52,6 +69,7 @@ impl Asker {
             favourite,
             seen: None,
             dice,
+            open_for: None,
         }
     }
 
@@ -82,7 +100,29 @@ impl Asker {
             asked_at: self.seen.clone(),
             wait_ms: u64::try_from(wait.as_millis()).unwrap(),
         };
-        Asked { message, ttl }
+        Asked {
+            message,
+            ttl,
+            first_sent: None,
+        }
+    }
+
+    /// One send through `other`, whose connection is another one than this asker's, on a task of its
+    /// own. It takes the next attempt number; `asked` goes on from there.
+    pub(crate) fn send_aside(&mut self, asked: &mut Asked, other: Calls) -> JoinHandle<Sent> {
+        let mut aside = Asker {
+            nodes: vec![other],
+            favourite: 0,
+            recorder: self.recorder.clone(),
+            seen: None,
+            dice: self.dice.clone(),
+            client: self.client,
+            open_for: None,
+        };
+        asked.first_sent.get_or_insert(self.recorder.now());
+        let mut copy = asked.clone();
+        asked.message.attempt += 1;
+        tokio::spawn(async move { aside.send(&mut copy).await })
     }
 
     /// Sends an acquire until it is settled or `patience` is over, and records it as one operation.
@@ -96,6 +136,9 @@ impl Asker {
         let pending = self
             .recorder
             .begin(self.client, &asked.message.resource, call);
+        if let Some(first) = asked.first_sent {
+            pending.was_sent_at(first);
+        }
         let mut unsettled = Unsettled::within(patience);
         let outcome = loop {
             match self.send(asked).await {
@@ -109,10 +152,10 @@ impl Asker {
     }
 
     /// One send, with the next attempt number.
-    pub(crate) async fn send(&mut self, asked: &mut Asked) -> Result<Outcome, Status> {
+    pub(crate) async fn send(&mut self, asked: &mut Asked) -> Sent {
         asked.message.attempt += 1;
         let answer = self.nodes[self.favourite]
-            .acquire(asked.message.clone())
+            .acquire(asked.message.clone(), self.open_for)
             .await?;
         self.learn(answer.header);
         use acquire_response::Outcome as Said;
@@ -224,6 +267,60 @@ impl Asker {
         outcome
     }
 
+    /// Leaves the queue that an acquire joined, as one that was sent for the last time.
+    pub(crate) async fn withdraw(&mut self, asked: &Asked, patience: Duration) -> Outcome {
+        let call = Call::Withdraw {
+            request_id: request_key(&asked.message),
+        };
+        let AcquireRequest {
+            resource,
+            holder,
+            request_id,
+            attempt,
+            asked_at,
+            ..
+        } = asked.message.clone();
+        let pending = self.recorder.begin(self.client, &resource, call);
+        let message = WithdrawRequest {
+            resource,
+            holder,
+            request_id,
+            attempt,
+            asked_at,
+        };
+        let mut unsettled = Unsettled::within(patience);
+        let outcome = loop {
+            match self.nodes[self.favourite].withdraw(message.clone()).await {
+                Ok(answer) => {
+                    self.learn(answer.header);
+                    break left_or_granted(answer.outcome.expect("an answer says how it came out"));
+                }
+                Err(status) if unsettled.is_over(&status) => break unsettled.outcome(&status),
+                Err(_) => self.elsewhere().await,
+            }
+        };
+        self.end(pending, &outcome);
+        outcome
+    }
+
+    /// Who has a resource now, by the token of the grant.
+    pub(crate) async fn inspect(&mut self, resource: &str) -> Outcome {
+        let pending = self.recorder.begin(self.client, resource, Call::Inspect);
+        let outcome = match self.nodes[self.favourite].inspect(resource).await {
+            Ok(answer) => {
+                self.learn(answer.header);
+                let token = answer.grant.and_then(|grant| grant.token);
+                Outcome::Inspected(token.map(|token| token.value))
+            }
+            Err(status) => {
+                self.elsewhere().await;
+                failed(&status)
+            }
+        };
+        self.end(pending, &outcome);
+        outcome
+    }
+
     /// A revocation, as an operator sends it, until it is settled or `patience` is over.
     pub(crate) async fn revoke(
         &mut self,
@@ -282,6 +379,26 @@ impl Asker {
     async fn elsewhere(&mut self) {
         self.favourite = (self.favourite + 1) % self.nodes.len();
         tokio::time::sleep(self.dice.millis(20, 60)).await;
+    }
+}
+
+/// What a withdrawal is told: its place ended, or there is a grant, which is to be released.
+fn left_or_granted(said: withdraw_response::Outcome) -> Outcome {
+    use withdraw_response::Outcome as Said;
+    match said {
+        Said::Left(said) => Outcome::Left(said.how().as_str_name().to_owned()),
+        Said::Granted(said) => {
+            let token = said.token.expect("a grant carries its token");
+            Outcome::Granted(Granted {
+                token: token.value,
+                index: token.index,
+                start_unknown: true,
+                after_wait: said.after_wait,
+            })
+        }
+        Said::Ended(_) => Outcome::Refused("ended".into()),
+        Said::Stale(_) => Outcome::Refused("a later attempt is there".into()),
+        Said::Refused(_) => Outcome::Refused("the acquire was refused".into()),
     }
 }
 

@@ -1,5 +1,12 @@
-//! Random numbers that are the same for the same seed on every machine and for ever: SplitMix64, from
-//! Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+//! Random numbers that a printed seed replays, on every machine and for ever: SplitMix64, from Steele,
+//! Lea and Flood, "Fast splittable pseudorandom number generators" (2014). Small, and good enough to
+//! choose commands and faults.
+//!
+//! More than one test binary takes this file in by its path, and none of them rolls in every way.
+#![allow(
+    dead_code,
+    reason = "each binary that includes this rolls in some ways only"
+)]
 
 use std::time::Duration;
 
@@ -29,6 +36,15 @@ impl Dice {
     /// From 0 up to, and without, `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
+    }
+
+    /// True once in `times`.
+    pub(crate) fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
     /// True in so many of a hundred cases.

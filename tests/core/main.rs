@@ -10,6 +10,7 @@
 
 mod against_oracle;
 mod bytes;
+#[path = "../cluster/dice.rs"]
 mod dice;
 mod doctored;
 mod golden;

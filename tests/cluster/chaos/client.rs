@@ -1,4 +1,5 @@
-//! One client of the run: it acquires, keeps, gives back, forgets, asks again, and is refused.
+//! One client of the run: it acquires, stands in line, keeps, gives back, forgets, asks again, and is
+//! refused.
 
 use std::{
     sync::{
@@ -8,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use super::in_line;
 use crate::{
     asking::{Asked, Asker},
     history::Outcome,
@@ -17,7 +19,7 @@ use crate::{
 pub(crate) const RESOURCES: u64 = 40;
 
 /// How long a client goes on with one call.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What the clients of a run have in common.
 #[derive(Clone, Default)]
@@ -30,6 +32,12 @@ pub(crate) struct Shared {
     pub(crate) contradictions: Arc<Mutex<Vec<String>>>,
     /// Grants answered so far.
     pub(crate) grants: Arc<AtomicU64>,
+    /// Waiters that were granted after they had come back under the same request id.
+    pub(crate) came_back: Arc<AtomicU64>,
+    /// Handles of the client library that said that their lease was lost.
+    pub(crate) lost: Arc<AtomicU64>,
+    /// The run's last entry, once it is known: watchers end when they have reached it.
+    pub(crate) watch_until: Arc<AtomicU64>,
 }
 
 pub(crate) fn resource(number: u64) -> String {
@@ -51,6 +59,10 @@ pub(crate) async fn work(mut asker: Asker, shared: Shared) {
             resource(asker.dice.below(among)),
             asker.dice.millis(300, 1_500),
         );
+        if asker.dice.percent(40) {
+            in_line::stand(&mut asker, &resource, &holder, &shared).await;
+            continue;
+        }
         let mut asked = asker.request(&resource, &holder, ttl);
         let Some(token) = acquire(&mut asker, &mut asked, &shared).await else {
             continue;
@@ -90,10 +102,12 @@ async fn acquire(asker: &mut Asker, asked: &mut Asked, shared: &Shared) -> Optio
     }
 }
 
-/// Renews a few times at a third of the TTL, then gives it back; ends early if it is not there any more.
-async fn keep(asker: &mut Asker, asked: &Asked, token: u64, ttl: Duration) {
-    for _ in 0..1 + asker.dice.below(4) {
-        tokio::time::sleep(ttl / 3).await;
+/// Renews at once, and a few times at a third of the TTL, then gives it back; ends early if it is not there any more.
+pub(super) async fn keep(asker: &mut Asker, asked: &Asked, token: u64, ttl: Duration) {
+    for round in 0..1 + asker.dice.below(4) {
+        if round > 0 {
+            tokio::time::sleep(ttl / 3).await;
+        }
         let mut outcome = asker.renew(asked, token).await;
         // A lost renewal is tried again at once, as a call of its own.
         if matches!(outcome, Outcome::Unknown(_) | Outcome::Failed(_)) {
@@ -106,7 +120,7 @@ async fn keep(asker: &mut Asker, asked: &Asked, token: u64, ttl: Duration) {
     give_back(asker, asked, token).await;
 }
 
-async fn give_back(asker: &mut Asker, asked: &Asked, token: u64) {
+pub(super) async fn give_back(asker: &mut Asker, asked: &Asked, token: u64) {
     asker.release(asked, token, PATIENCE).await;
 }
 

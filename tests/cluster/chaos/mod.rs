@@ -6,9 +6,12 @@
 //! that lose what was synced. A pass means that nothing was observed under the listed faults.
 
 pub(crate) mod client;
+mod in_line;
+mod keeper;
 mod nemesis;
 mod report;
 mod schedule;
+mod watcher;
 
 use std::{
     env,
@@ -16,25 +19,42 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use tokio::task::JoinHandle;
+
 use self::{
     client::{RESOURCES, Shared, resource},
+    keeper::Holding,
     nemesis::{Done, Nemesis},
     report::Counts,
     schedule::What,
+    watcher::Watcher,
 };
 use crate::{
     asking::Asker,
     checks::{Evidence, Facts, Sometime},
     dice::Dice,
-    history::{Outcome, audit::NodeAudit, recorder::Recorder},
+    history::{Outcome, audit::NodeAudit, recorder::Recorder, watched::Watched},
     nodes::{Cluster, calls::Calls},
     waiting::PATIENCE,
 };
 
-const CLIENTS: u32 = 16;
+/// Clients that speak to the nodes themselves.
+const CLIENTS: u32 = 14;
+
+/// Clients that hold through the client library.
+const LIBRARY_CLIENTS: u32 = 4;
+
+/// What is watched, each by one watcher: everything, and the resources that are asked for most.
+const WATCHED: [&str; 3] = ["", "resource-1", "resource-"];
 
 /// The deadline of one send. It bounds from below what a stopped node costs those who asked it.
 const SEND_DEADLINE: Duration = Duration::from_millis(400);
+
+/// The number of the client that holds one resource for long.
+const HOG: u32 = 98;
+
+/// The number of the client that asks for every resource in the end.
+const PROBE: u32 = 99;
 
 /// How long a resource may take to be granted again, beside what is left of a live lease.
 const RECOVERY_BOUND: Duration = Duration::from_secs(10);
@@ -74,15 +94,21 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
         })
         .collect();
 
+    let hog = in_line::hog(asker(&cluster, &recorder, &dice, HOG), shared.clone());
+    let hog = tokio::spawn(hog);
+    let keepers = keepers(&cluster, &recorder, &shared, &dice);
+    let watchers = watchers(&cluster, &shared, &dice).await;
+
     let (calm_rate, faults) = hurt(&mut cluster, &recorder, &shared, &dice).await;
 
     let healed = recorder.now();
     shared.stop.store(true, Ordering::Relaxed);
-    for client in clients {
+    for client in clients.into_iter().chain(keepers).chain([hog]) {
         client.await.expect("a client of the run panicked");
     }
-    probe(asker(&cluster, &recorder, &dice, CLIENTS + 1)).await;
-    cluster.caught_up().await;
+    probe(asker(&cluster, &recorder, &dice, PROBE)).await;
+    let last = cluster.caught_up().await;
+    let watched = ended(watchers, &shared, last).await;
     let needed_a_hand = stop_all(&mut cluster).await;
 
     let audits = cluster
@@ -96,9 +122,10 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
         sometimes: Vec::new(),
     };
     let mut evidence = Evidence::new(recorder.history(), audits.collect(), facts);
+    evidence.watched = watched;
     let counts = Counts::of(&evidence);
     evidence.facts.sometimes = must_have_happened(&counts, &faults, &shared, calm_rate);
-    report::print(&evidence, &counts, &faults);
+    report::print(&evidence, &counts, &faults, &shared);
     let green = evidence.judge();
     let contradictions = shared.contradictions.lock().unwrap().clone();
     assert_eq!(
@@ -116,13 +143,65 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
     );
 }
 
-fn asker(cluster: &Cluster, recorder: &Recorder, dice: &Dice, client: u32) -> Asker {
-    let nodes = cluster
+/// Clients of the client library, with background renewals.
+fn keepers(
+    cluster: &Cluster,
+    recorder: &Recorder,
+    shared: &Shared,
+    dice: &Dice,
+) -> Vec<JoinHandle<()>> {
+    let keeper = |number: u32| {
+        let holding = Holding {
+            number: CLIENTS + number,
+            recorder: recorder.clone(),
+            dice: dice.fork(u64::from(CLIENTS + number)),
+        };
+        tokio::spawn(holding.work(cluster.endpoints(), shared.clone()))
+    };
+    (1..=LIBRARY_CLIENTS).map(keeper).collect()
+}
+
+/// Watchers of what comes from now on.
+async fn watchers(cluster: &Cluster, shared: &Shared, dice: &Dice) -> Vec<JoinHandle<Watched>> {
+    let status = cluster.status(cluster.leader().await).await;
+    let header = status
+        .and_then(|status| status.header)
+        .expect("the leader says who it is");
+    let from = (header.cluster_id, header.applied_index);
+    let mut watchers = Vec::new();
+    for (number, prefix) in (1..).zip(WATCHED) {
+        let dice = dice.fork(1_000 + u64::from(number));
+        let watcher = Watcher::new(number, calls(cluster), dice, prefix, from.clone());
+        watchers.push(tokio::spawn(watcher.follow(shared.clone())));
+    }
+    watchers
+}
+
+/// Waits until every watcher has been told of the run's last entry.
+async fn ended(watchers: Vec<JoinHandle<Watched>>, shared: &Shared, last: u64) -> Vec<Watched> {
+    shared.watch_until.store(last, Ordering::Relaxed);
+    let mut watched = Vec::new();
+    for watcher in watchers {
+        let told = tokio::time::timeout(PATIENCE, watcher).await;
+        watched.push(
+            told.expect("a watcher is told of the last entry in time")
+                .unwrap(),
+        );
+    }
+    watched
+}
+
+fn calls(cluster: &Cluster) -> Vec<Calls> {
+    cluster
         .founders()
-        .map(|node| Calls::to(cluster.place.client(node), SEND_DEADLINE));
+        .map(|node| Calls::to(cluster.place.client(node), SEND_DEADLINE))
+        .collect()
+}
+
+fn asker(cluster: &Cluster, recorder: &Recorder, dice: &Dice, client: u32) -> Asker {
     Asker::new(
         client,
-        nodes.collect(),
+        calls(cluster),
         recorder.clone(),
         dice.fork(u64::from(client)),
     )
@@ -197,7 +276,8 @@ fn must_have_happened(
 ) -> Vec<Sometime> {
     let times = |what| faults.iter().filter(|done| done.fault.what == what).count() as u64;
     let replays = shared.replays.load(Ordering::Relaxed);
-    let wanted: [(&'static str, u64, u64); 12] = [
+    let came_back = shared.came_back.load(Ordering::Relaxed);
+    let wanted: [(&'static str, u64, u64); 20] = [
         ("kill -9 of the leader", times(What::KillLeader), 10),
         ("kill -9 of all nodes", times(What::KillAll), 3),
         ("SIGSTOP of the leader", times(What::PauseLeader), 2),
@@ -209,6 +289,14 @@ fn must_have_happened(
         ("renewals", counts.renewals, 200),
         ("expiries", counts.expiries, 20),
         ("grants superseded", counts.superseded, 20),
+        ("hand-overs to a waiter", counts.hand_overs, 100),
+        ("waiters that came back and were granted", came_back, 5),
+        ("waiters withdrawn", counts.withdrawn, 10),
+        ("waiters that waited out", counts.waited_out, 5),
+        ("waiters detached", counts.detached, 3),
+        ("leases that the client library kept", counts.kept, 20),
+        ("watches resumed", counts.resumes, 20),
+        ("events watched", counts.watched, 2_000),
         ("operations a second before the first fault", calm_rate, 100),
     ];
     wanted

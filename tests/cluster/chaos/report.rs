@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use super::{nemesis::Done, schedule::What};
+use super::{client::Shared, nemesis::Done, schedule::What};
 use crate::{
     checks::Evidence,
-    history::{Call, Moment, Outcome, audit::Kind},
+    history::{
+        Call, Moment, Outcome,
+        audit::{Event, Kind},
+        watched::Watched,
+    },
 };
 
 /// Counts of a run, printed and held against what must happen.
@@ -22,6 +26,17 @@ pub(crate) struct Counts {
     pub(crate) snapshots_installed: u64,
     /// Restarts that began from a snapshot.
     pub(crate) snapshots_loaded: u64,
+    /// Grants that came from the queue.
+    pub(crate) hand_overs: u64,
+    pub(crate) withdrawn: u64,
+    pub(crate) waited_out: u64,
+    pub(crate) detached: u64,
+    /// Leases of the client library that it renewed.
+    pub(crate) kept: u64,
+    /// Streams of watchers after their first.
+    pub(crate) resumes: u64,
+    /// Events that watchers were told.
+    pub(crate) watched: u64,
 }
 
 impl Counts {
@@ -38,6 +53,15 @@ impl Counts {
             .filter(|line| line.kind != Kind::Start)
             .map(|line| line.term)
             .collect();
+        let log = &evidence.applied;
+        let left = |how: &str| {
+            let so = |(_, event): &&(u64, Event)| event.event == "left" && event.how == how;
+            log.events.iter().filter(so).count() as u64
+        };
+        let kept = log.grants.iter().filter(|grant| {
+            grant.holder.starts_with("library-") && log.renewals.contains_key(&grant.token)
+        });
+        let told = evidence.watched.iter().flat_map(|watched| &watched.told);
         Self {
             grants: operations(|outcome| matches!(outcome, Outcome::Granted(_))),
             refused: operations(|outcome| {
@@ -52,6 +76,13 @@ impl Counts {
             snapshots_loaded: lines()
                 .filter(|l| l.kind == Kind::Start && l.index > 0)
                 .count() as u64,
+            hand_overs: log.grants.iter().filter(|grant| grant.after_wait).count() as u64,
+            withdrawn: left("withdrawn"),
+            waited_out: left("waited_out"),
+            detached: left("detached"),
+            kept: kept.count() as u64,
+            resumes: evidence.watched.iter().map(Watched::resumes).sum(),
+            watched: told.map(|told| told.facts.len() as u64).sum(),
         }
     }
 }
@@ -88,13 +119,29 @@ pub(crate) fn without_grants(evidence: &Evidence, faults: &[Done]) -> Vec<(Done,
 }
 
 /// Prints a run.
-pub(crate) fn print(evidence: &Evidence, counts: &Counts, faults: &[Done]) {
+pub(crate) fn print(evidence: &Evidence, counts: &Counts, faults: &[Done], shared: &Shared) {
     println!("operations     {}", evidence.operations.len());
     println!("faults         {}", faults.len());
     println!("grants         {}", counts.grants);
     println!("entries        {}", evidence.applied.entries);
     println!("open calls     {}", counts.unknown);
     println!("{counts:?}");
+    let lost = shared.lost.load(std::sync::atomic::Ordering::Relaxed);
+    println!("handles lost   {lost}");
+    for watched in &evidence.watched {
+        println!(
+            "watcher {} of {:?}: up to {} on {} streams{}",
+            watched.watcher,
+            watched.prefix,
+            watched.reached(),
+            watched.resumes() + 1,
+            if watched.lost {
+                ", then history lost"
+            } else {
+                ""
+            },
+        );
+    }
     let gaps = without_grants(evidence, faults);
     println!("time without grants after each fault:");
     for (done, gap) in &gaps {

@@ -20,17 +20,20 @@ mod story;
 mod timeline;
 mod token_rt;
 mod token_uniq;
+mod watch;
 
 use std::{collections::HashMap, fmt, time::Duration};
 
 use self::timeline::Timeline;
-use crate::history::{Call, Moment, Operation, applied::AppliedLog, audit::NodeAudit};
+use crate::history::{
+    Call, Moment, Operation, applied::AppliedLog, audit::NodeAudit, watched::Watched,
+};
 
 /// Looks at all there is, and says what it found.
 pub(crate) type Check = fn(&Evidence) -> Verdict;
 
 /// Every check by the name that it prints.
-pub(crate) const CHECKS: [(&str, Check); 12] = [
+pub(crate) const CHECKS: [(&str, Check); 13] = [
     ("TOKEN-RT", token_rt::check),
     ("TOKEN-UNIQ", token_uniq::check),
     ("LIN", lin::check),
@@ -41,6 +44,7 @@ pub(crate) const CHECKS: [(&str, Check); 12] = [
     ("FIFO", fifo::check),
     ("HONEST", honest::check),
     ("HASH", hash::check),
+    ("WATCH", watch::check),
     ("RECOVERY", recovery::check),
     ("SOMETIMES", sometimes::check),
 ];
@@ -66,6 +70,8 @@ pub(crate) struct Evidence {
     pub(crate) timeline: Timeline,
     /// All grants: those that were answered, and those that only the applied log tells of.
     pub(crate) grants: Vec<Grant>,
+    /// What watchers were told.
+    pub(crate) watched: Vec<Watched>,
     pub(crate) facts: Facts,
 }
 
@@ -109,8 +115,13 @@ pub(crate) struct Grant {
 }
 
 impl Evidence {
-    pub(crate) fn new(operations: Vec<Operation>, audits: Vec<NodeAudit>, facts: Facts) -> Self {
+    pub(crate) fn new(
+        mut operations: Vec<Operation>,
+        audits: Vec<NodeAudit>,
+        facts: Facts,
+    ) -> Self {
         let applied = AppliedLog::merge(&audits);
+        name_requests(&mut operations, &applied);
         let grants = all_grants(&operations, &applied);
         let timeline = Timeline::of(&operations, &applied);
         Self {
@@ -119,8 +130,16 @@ impl Evidence {
             applied,
             timeline,
             grants,
+            watched: Vec::new(),
             facts,
         }
+    }
+
+    /// What one check says.
+    pub(crate) fn verdict(&self, name: &str) -> Verdict {
+        let found = CHECKS.iter().find(|(one, _)| *one == name);
+        let (_, check) = found.unwrap_or_else(|| panic!("there is no check {name}"));
+        check(self)
     }
 
     /// Runs every check, prints its verdict, and says whether all of them hold.
@@ -156,6 +175,29 @@ impl fmt::Display for Verdict {
                     .take(20)
                     .try_for_each(|one| write!(f, "\n    {one}"))
             }
+        }
+    }
+}
+
+/// The client library makes its request ids itself. Those who use it here ask each time in another
+/// holder's name, by which the log tells the id; one that the log does not know had no effect.
+fn name_requests(operations: &mut [Operation], applied: &AppliedLog) {
+    let mut known: HashMap<(&str, &str), &str> = HashMap::new();
+    for (_, event) in &applied.events {
+        if matches!(event.event.as_str(), "queued" | "granted") {
+            known.insert((&event.resource, &event.holder), &event.request_id);
+        }
+    }
+    for op in operations {
+        let resource = op.resource.as_str();
+        if let Call::Acquire {
+            holder, request_id, ..
+        } = &mut op.call
+            && request_id.is_empty()
+        {
+            let found = known.get(&(resource, holder.as_str()));
+            *request_id =
+                found.map_or_else(|| format!("{holder} for {resource}"), |id| (*id).to_owned());
         }
     }
 }

@@ -46,14 +46,18 @@ pub(super) fn check(evidence: &Evidence) -> Verdict {
     )
 }
 
-/// By token: the latest deadline that an acknowledged renewal allows its holder.
+/// By token: the latest deadline that an acknowledged renewal allows its holder, or that the client
+/// library claimed.
 fn renewed_until(evidence: &Evidence) -> HashMap<u64, Moment> {
     let mut latest: HashMap<u64, Moment> = HashMap::new();
     for op in &evidence.operations {
-        if let (Call::Renew { token, ttl }, Outcome::Renewed) = (&op.call, &op.outcome) {
-            let deadline = latest.entry(*token).or_default();
-            *deadline = (*deadline).max(op.sent + *ttl);
-        }
+        let (token, until) = match (&op.call, &op.outcome) {
+            (Call::Renew { token, ttl }, Outcome::Renewed) => (*token, op.sent + *ttl),
+            (Call::Rely { token, until }, _) => (*token, *until),
+            _ => continue,
+        };
+        let deadline = latest.entry(token).or_default();
+        *deadline = (*deadline).max(until);
     }
     latest
 }
@@ -120,7 +124,11 @@ fn blind_expiries(evidence: &Evidence) -> impl Iterator<Item = String> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checks::story::Story, dice::Dice, history::Granted};
+    use crate::{
+        checks::story::{Story, ms},
+        dice::Dice,
+        history::Granted,
+    };
 
     fn broken(story: Story) -> bool {
         matches!(check(&story.evidence()), Verdict::Broken(_))
@@ -141,6 +149,22 @@ mod tests {
             .grant("r", "a", 0, 10, 70)
             .renew("r", 70, 500, 510, Outcome::Renewed)
             .grant("r", "b", 1_400, 1_499, 71);
+        assert!(broken(story));
+    }
+
+    #[test]
+    fn fires_on_a_grant_while_the_library_said_that_it_was_safe() {
+        let until = ms(1_300);
+        let story = Story::default()
+            .grant("r", "a", 0, 10, 70)
+            .op(
+                "r",
+                Call::Rely { token: 70, until },
+                900,
+                900,
+                Outcome::Renewed,
+            )
+            .grant("r", "b", 1_100, 1_299, 71);
         assert!(broken(story));
     }
 

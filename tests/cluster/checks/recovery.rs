@@ -46,12 +46,17 @@ pub(super) fn check(evidence: &Evidence) -> Verdict {
 fn leases_until(evidence: &Evidence, healed: Moment) -> HashMap<&str, Moment> {
     let mut until: HashMap<&str, Moment> = HashMap::new();
     for op in evidence.operations.iter().filter(|op| op.sent < healed) {
-        if let Call::Acquire { ttl, .. } | Call::Renew { ttl, .. } = op.call
-            && !op.definitely_without_effect()
-        {
-            let lease = until.entry(&op.resource).or_default();
-            *lease = (*lease).max(op.returned.unwrap_or(healed) + ttl);
-        }
+        let ends = match op.call {
+            Call::Acquire { ttl, .. } | Call::Renew { ttl, .. }
+                if !op.definitely_without_effect() =>
+            {
+                op.returned.unwrap_or(healed) + ttl
+            }
+            Call::Rely { until, .. } => until,
+            _ => continue,
+        };
+        let lease = until.entry(&op.resource).or_default();
+        *lease = (*lease).max(ends);
     }
     until
 }

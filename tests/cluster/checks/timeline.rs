@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use crate::history::{Moment, Operation, Outcome, applied::AppliedLog};
+use crate::history::{Call, Moment, Operation, Outcome, applied::AppliedLog};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
@@ -40,8 +40,11 @@ impl Timeline {
             let granted = op.granted().map(|granted| granted.index);
             Some((granted.max(op.applied)?, op.returned?))
         });
-        let answered =
-            |op: &&Operation| !matches!(op.outcome, Outcome::Unknown(_) | Outcome::Failed(_));
+        // What a handle of the client library says of itself is no answer of anybody.
+        let answered = |op: &&Operation| {
+            let failed = matches!(op.outcome, Outcome::Unknown(_) | Outcome::Failed(_));
+            !failed && !matches!(op.call, Call::Rely { .. })
+        };
         let mut answers: Vec<Moment> = operations
             .iter()
             .filter(answered)

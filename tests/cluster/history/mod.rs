@@ -10,6 +10,7 @@
 pub(crate) mod applied;
 pub(crate) mod audit;
 pub(crate) mod recorder;
+pub(crate) mod watched;
 
 use std::time::Duration;
 
@@ -43,6 +44,11 @@ pub(crate) enum Call {
         request_id: String,
     },
     Inspect,
+    /// No call, but a claim of the client library: until then the holder may rely on its lease.
+    Rely {
+        token: u64,
+        until: Moment,
+    },
 }
 
 /// How a call ended for its caller.

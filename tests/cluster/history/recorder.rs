@@ -74,6 +74,13 @@ impl Pending {
         *seen = (*seen).max(Some(applied));
     }
 
+    /// Writes down that a copy was sent before: the operation began then.
+    pub(crate) fn was_sent_at(&self, first: Moment) {
+        let mut operations = self.recorder.operations.lock().unwrap();
+        let sent = &mut operations[self.position].sent;
+        *sent = (*sent).min(first);
+    }
+
     /// Writes down the answer, with the time at which it was there.
     pub(crate) fn end(self, outcome: Outcome) {
         let returned = self.recorder.now();

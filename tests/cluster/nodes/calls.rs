@@ -6,10 +6,11 @@ use std::{net::SocketAddr, time::Duration};
 use fencepost::wire::v1::{
     AcquireRequest, AcquireResponse, InspectRequest, InspectResponse, ReleaseRequest,
     ReleaseResponse, RenewItem, RenewRequest, RenewResponse, RevokeRequest, RevokeResponse,
-    StatusRequest, StatusResponse, cluster_client::ClusterClient, issuer_client::IssuerClient,
+    StatusRequest, StatusResponse, TransferLeaderRequest, WatchRequest, WatchResponse,
+    WithdrawRequest, WithdrawResponse, cluster_client::ClusterClient, issuer_client::IssuerClient,
 };
 use tonic::{
-    Request, Status,
+    Request, Status, Streaming,
     transport::{Channel, Endpoint},
 };
 
@@ -49,17 +50,54 @@ impl Calls {
         IssuerClient::new(self.channel.clone())
     }
 
-    pub(crate) async fn acquire(&self, message: AcquireRequest) -> Result<AcquireResponse, Status> {
+    /// An acquire, bounded by a deadline of its own if it has one.
+    pub(crate) async fn acquire(
+        &self,
+        message: AcquireRequest,
+        open_for: Option<Duration>,
+    ) -> Result<AcquireResponse, Status> {
+        let mut calls = self.clone();
+        calls.deadline = open_for.unwrap_or(self.deadline);
+        let acquire = async |request| calls.issuer().acquire(request).await;
+        calls.bounded(message, acquire).await
+    }
+
+    pub(crate) async fn withdraw(
+        &self,
+        message: WithdrawRequest,
+    ) -> Result<WithdrawResponse, Status> {
         self.bounded(message, async |request| {
-            self.issuer().acquire(request).await
+            self.issuer().withdraw(request).await
         })
         .await
+    }
+
+    /// Opens a watch. Only its opening is bounded; it has no deadline.
+    pub(crate) async fn watch(
+        &self,
+        message: WatchRequest,
+    ) -> Result<Streaming<WatchResponse>, Status> {
+        let mut issuer = self.issuer();
+        match tokio::time::timeout(self.deadline, issuer.watch(message)).await {
+            Ok(answer) => answer.map(tonic::Response::into_inner),
+            Err(_) => Err(Status::deadline_exceeded(
+                "no stream in the caller's own time",
+            )),
+        }
     }
 
     pub(crate) async fn renew(&self, item: RenewItem) -> Result<RenewResponse, Status> {
         let message = RenewRequest { items: vec![item] };
         self.bounded(message, async |request| self.issuer().renew(request).await)
             .await
+    }
+
+    /// Many renewals in one message.
+    pub(crate) async fn renew_all(&self, items: Vec<RenewItem>) -> Result<RenewResponse, Status> {
+        self.bounded(RenewRequest { items }, async |request| {
+            self.issuer().renew(request).await
+        })
+        .await
     }
 
     pub(crate) async fn release(&self, message: ReleaseRequest) -> Result<ReleaseResponse, Status> {
@@ -75,6 +113,17 @@ impl Calls {
             .await
     }
 
+    /// Hands the lead over to a node; this one must have it.
+    pub(crate) async fn transfer_leader(&self, node_id: u64) -> Result<(), Status> {
+        let mut cluster = ClusterClient::new(self.channel.clone());
+        let message = TransferLeaderRequest { node_id };
+        self.bounded(message, async |request| {
+            cluster.transfer_leader(request).await
+        })
+        .await
+        .map(|_| ())
+    }
+
     pub(crate) async fn inspect(&self, resource: &str) -> Result<InspectResponse, Status> {
         let message = InspectRequest {
             resource: resource.into(),
@@ -84,6 +133,20 @@ impl Calls {
             self.issuer().inspect(request).await
         })
         .await
+    }
+
+    /// Where a holder stands in line, 0 if it does not, and how many do.
+    pub(crate) async fn place(&self, resource: &str, holder: &str) -> Result<(u32, u32), Status> {
+        let message = InspectRequest {
+            resource: resource.into(),
+            holder: holder.into(),
+        };
+        let answer = self
+            .bounded(message, async |request| {
+                self.issuer().inspect(request).await
+            })
+            .await?;
+        Ok((answer.position, answer.queue))
     }
 
     pub(crate) async fn status(&self) -> Result<StatusResponse, Status> {

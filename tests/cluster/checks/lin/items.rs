@@ -121,8 +121,8 @@ impl<'a> Maker<'a> {
                         self.answered(op, Act::Seen(by));
                     }
                 }
-                // Its effect is the place's end, which the acquire tells of.
-                Call::Withdraw { .. } => {}
+                // A withdrawal's effect is the place's end, which its acquire tells of.
+                Call::Withdraw { .. } | Call::Rely { .. } => {}
             }
         }
         let logged = self.log.by_resource.get(resource).cloned();
