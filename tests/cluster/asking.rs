@@ -154,9 +154,11 @@ impl Asker {
     /// One send, with the next attempt number.
     pub(crate) async fn send(&mut self, asked: &mut Asked) -> Sent {
         asked.message.attempt += 1;
-        let answer = self.nodes[self.favourite]
-            .acquire(asked.message.clone(), self.open_for)
-            .await?;
+        let mut node = self.nodes[self.favourite].clone();
+        if let Some(open_for) = self.open_for {
+            node = node.within(open_for);
+        }
+        let answer = node.acquire(asked.message.clone()).await?;
         self.learn(answer.header);
         use acquire_response::Outcome as Said;
         let granted = |token: Option<fencepost::wire::v1::Token>, start_unknown, after_wait| {

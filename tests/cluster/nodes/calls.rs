@@ -50,16 +50,19 @@ impl Calls {
         IssuerClient::new(self.channel.clone())
     }
 
-    /// An acquire, bounded by a deadline of its own if it has one.
-    pub(crate) async fn acquire(
-        &self,
-        message: AcquireRequest,
-        open_for: Option<Duration>,
-    ) -> Result<AcquireResponse, Status> {
-        let mut calls = self.clone();
-        calls.deadline = open_for.unwrap_or(self.deadline);
-        let acquire = async |request| calls.issuer().acquire(request).await;
-        calls.bounded(message, acquire).await
+    pub(crate) async fn acquire(&self, message: AcquireRequest) -> Result<AcquireResponse, Status> {
+        self.bounded(message, async |request| {
+            self.issuer().acquire(request).await
+        })
+        .await
+    }
+
+    /// The same calls with another deadline.
+    pub(crate) fn within(&self, deadline: Duration) -> Self {
+        Self {
+            channel: self.channel.clone(),
+            deadline,
+        }
     }
 
     pub(crate) async fn withdraw(
