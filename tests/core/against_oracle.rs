@@ -9,7 +9,7 @@ use crate::play::{BOUNDS, Carried, Core, Entry, Seen, play, through_snapshot};
 use crate::scene::machine_within;
 
 /// `FENCEPOST_SEED` replays one seed; `FENCEPOST_SEEDS` plays more of them than CI does.
-fn seeds() -> std::ops::Range<u64> {
+pub(crate) fn seeds(usual: u64) -> std::ops::Range<u64> {
     let number = |name| {
         std::env::var(name)
             .ok()
@@ -17,13 +17,13 @@ fn seeds() -> std::ops::Range<u64> {
     };
     match number("FENCEPOST_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("FENCEPOST_SEEDS").unwrap_or(700),
+        None => 0..number("FENCEPOST_SEEDS").unwrap_or(usual),
     }
 }
 
 #[test]
 fn random_commands_come_out_as_the_oracle_says_also_through_snapshots_and_replays() {
-    let seeds = seeds();
+    let seeds = seeds(700);
     println!("seeds {seeds:?}, 500 entries each; FENCEPOST_SEED=n replays one");
     let mut seen = Seen::default();
     for seed in seeds.clone() {

@@ -4,16 +4,18 @@
 //! tokens rise; replicas agree.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use crate::against_oracle::seeds;
 use crate::world::{Bug, Weather, World};
 
 const STEPS: u64 = 4_000;
 
 /// What a check says in each world of `seeds` in which one fires.
-fn fired(seeds: u64, bug: Bug, weather: Weather) -> Vec<String> {
+fn fired(seeds: Range<u64>, bug: Bug, weather: Weather) -> Vec<String> {
     let mut fired = Vec::new();
     let mut seen = BTreeMap::new();
-    for seed in 0..seeds {
+    for seed in seeds.clone() {
         let mut world = World::new(seed, bug, weather);
         if let Err(what) = world.run(STEPS) {
             fired.push(format!("seed {seed}: {what}"));
@@ -22,22 +24,25 @@ fn fired(seeds: u64, bug: Bug, weather: Weather) -> Vec<String> {
             *seen.entry(*what).or_insert(0) += times;
         }
     }
-    println!("{bug:?}, {weather:?}: {fired:#?} of {seeds}, {seen:#?}");
+    println!("{bug:?}, {weather:?}, seeds {seeds:?}: {fired:#?}, {seen:#?}");
     if bug == Bug::None {
-        interesting(seeds, weather, &seen);
+        interesting(seeds.end - seeds.start, weather, &seen);
     }
     fired
 }
 
 /// A bug makes the check that is for it fire, in at least so many of twenty worlds.
 fn noticed(bug: Bug, weather: Weather, by: &str, least: usize) {
-    let fired = fired(20, bug, weather);
+    let fired = fired(0..20, bug, weather);
     let by_it = fired.iter().filter(|what| what.contains(by)).count();
     assert!(by_it >= least, "{by} fired in {by_it} worlds only");
 }
 
-/// A world in which too little happens proves too little.
+/// A world in which too little happens proves too little. A few worlds by themselves may.
 fn interesting(seeds: u64, weather: Weather, seen: &BTreeMap<&'static str, u64>) {
+    if seeds < 100 {
+        return;
+    }
     let rough = ["late copy", "marked", "too old"];
     let always = [
         "expired",
@@ -61,12 +66,18 @@ fn interesting(seeds: u64, weather: Weather, seen: &BTreeMap<&'static str, u64>)
 
 #[test]
 fn in_rough_weather_nothing_ends_early_and_no_queue_is_jumped() {
-    assert_eq!(fired(150, Bug::None, Weather::Rough), Vec::<String>::new());
+    assert_eq!(
+        fired(seeds(150), Bug::None, Weather::Rough),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn when_leaders_change_all_the_time_nothing_is_early_or_late() {
-    assert_eq!(fired(150, Bug::None, Weather::Calm), Vec::<String>::new());
+    assert_eq!(
+        fired(seeds(150), Bug::None, Weather::Calm),
+        Vec::<String>::new()
+    );
 }
 
 #[test]

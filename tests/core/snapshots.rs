@@ -6,11 +6,11 @@ use fencepost::issuer::{Machine, SnapshotError};
 
 use crate::dice::Dice;
 use crate::play::{BOUNDS, Core, Seen, play};
-use crate::scene::{Scene, acquire, machine, machine_with, machine_within};
+use crate::scene::{Scene, acquire, machine, machine_with, machine_within, waiting};
 
 /// A state with something of everything.
 fn scene() -> Scene {
-    let mut scene = Scene::of(machine_with(8, 20));
+    let mut scene = Scene::of(machine_with(14, 20));
     for number in 0..12 {
         let token = scene
             .granted(acquire(&format!("r{number}"), "anna", "a"))
@@ -22,6 +22,21 @@ fn scene() -> Scene {
             _ => {}
         }
     }
+    for (resource, holder) in [("r1", "ben"), ("r1", "cleo"), ("r3", "ben"), ("r5", "ben")] {
+        scene.ask(waiting(acquire(resource, holder, "waits")));
+    }
+    // One place is given up, one request is withdrawn before it came and one comes after all.
+    scene.withdraw(&[acquire("r1", "ben", "waits").request], 1);
+    scene.withdraw(&[acquire("r6", "dora", "never").request], 3);
+    scene.withdraw(&[acquire("r6", "dora", "later").request], 0);
+    scene.ask(waiting(acquire("r6", "dora", "later")));
+    // Two end in one entry, so that a queue is left without a grant.
+    scene.pass(60_000);
+    let due = scene.replica.due(scene.now, 20);
+    assert!(scene.expire(due) > 1);
+    assert!(!scene.machine().promotable(9).is_empty());
+    // A grant that nobody has claimed.
+    scene.promote("r5");
     scene
 }
 
