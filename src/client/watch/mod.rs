@@ -120,9 +120,12 @@ pub struct Watch {
     cursor: Option<Cursor>,
 }
 
+/// A read under way: it gives the watcher back with what it found.
+type Reading = Pin<Box<dyn Future<Output = (Box<Watcher>, Result<Moment, Error>)> + Send>>;
+
 enum State {
     Idle(Box<Watcher>),
-    Reading(Pin<Box<dyn Future<Output = (Box<Watcher>, Result<Moment, Error>)> + Send>>),
+    Reading(Reading),
     Over,
 }
 

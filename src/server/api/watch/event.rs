@@ -3,12 +3,20 @@
 use crate::{
     grant::{EndedHow, LeftHow},
     issuer::Event,
+    resource::{Holder, ResourceName},
     wire::v1::{WatchEvent, WatchEventKind},
 };
 
 /// `None` for what is about no resource.
 pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
-    let told = match event {
+    let about = |kind: WatchEventKind, resource: &ResourceName, holder: &Holder| WatchEvent {
+        kind: kind.into(),
+        resource: resource.to_string(),
+        holder: holder.to_string(),
+        at_unix_ms,
+        ..WatchEvent::default()
+    };
+    Some(match event {
         Event::Granted {
             resource,
             holder,
@@ -17,13 +25,10 @@ pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
             after_wait,
             ..
         } => WatchEvent {
-            kind: WatchEventKind::Granted.into(),
-            resource: resource.to_string(),
-            holder: holder.to_string(),
             token: Some((*token).into()),
             lease_ms: lease.as_ms(),
             after_wait: *after_wait,
-            ..WatchEvent::default()
+            ..about(WatchEventKind::Granted, resource, holder)
         },
         Event::Renewed {
             resource,
@@ -32,12 +37,9 @@ pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
             ttl,
             ..
         } => WatchEvent {
-            kind: WatchEventKind::Renewed.into(),
-            resource: resource.to_string(),
-            holder: holder.to_string(),
             token: Some((*token).into()),
             lease_ms: ttl.as_ms(),
-            ..WatchEvent::default()
+            ..about(WatchEventKind::Renewed, resource, holder)
         },
         Event::Ended {
             resource,
@@ -47,12 +49,9 @@ pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
             reason,
             ..
         } => WatchEvent {
-            kind: end(*how).into(),
-            resource: resource.to_string(),
-            holder: holder.to_string(),
             token: Some((*token).into()),
             reason: reason.as_ref().map(ToString::to_string).unwrap_or_default(),
-            ..WatchEvent::default()
+            ..about(end(*how), resource, holder)
         },
         Event::Queued {
             resource,
@@ -60,26 +59,17 @@ pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
             position,
             ..
         } => WatchEvent {
-            kind: WatchEventKind::Queued.into(),
-            resource: resource.to_string(),
-            holder: holder.to_string(),
             position: *position,
-            ..WatchEvent::default()
+            ..about(WatchEventKind::Queued, resource, holder)
         },
         Event::Left {
             resource,
             holder,
             how,
             ..
-        } => WatchEvent {
-            kind: left(*how).into(),
-            resource: resource.to_string(),
-            holder: holder.to_string(),
-            ..WatchEvent::default()
-        },
+        } => about(left(*how), resource, holder),
         Event::FloorRaised { .. } => return None,
-    };
-    Some(WatchEvent { at_unix_ms, ..told })
+    })
 }
 
 fn end(how: EndedHow) -> WatchEventKind {
