@@ -117,4 +117,17 @@ impl Event {
             Self::FloorRaised { .. } => None,
         }
     }
+
+    /// Whose grant or place it is about; `None` if it is about neither.
+    #[must_use]
+    pub const fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Granted { holder, .. }
+            | Self::Renewed { holder, .. }
+            | Self::Ended { holder, .. }
+            | Self::Queued { holder, .. }
+            | Self::Left { holder, .. } => Some(holder),
+            Self::FloorRaised { .. } => None,
+        }
+    }
 }

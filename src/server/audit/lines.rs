@@ -183,16 +183,13 @@ fn answered(outcome: &Outcome) -> Value {
 fn happened(event: &Event) -> Value {
     let mut value = match event {
         Event::Granted {
-            resource,
-            holder,
             token,
             ttl,
             lease,
             request,
             after_wait,
+            ..
         } => json!({
-            "resource": resource.as_str(),
-            "holder": holder.as_str(),
             "token": token.to_string(),
             "ttl_ms": ttl.as_ms(),
             "lease_ms": lease.as_ms(),
@@ -200,60 +197,45 @@ fn happened(event: &Event) -> Value {
             "after_wait": after_wait,
         }),
         Event::Renewed {
-            resource,
-            holder,
             token,
             ttl,
             renewals,
+            ..
         } => json!({
-            "resource": resource.as_str(),
-            "holder": holder.as_str(),
             "token": token.to_string(),
             "ttl_ms": ttl.as_ms(),
             "renewals": renewals,
         }),
         Event::Ended {
-            resource,
-            holder,
-            token,
-            renewals,
-            ..
+            token, renewals, ..
         } => json!({
-            "resource": resource.as_str(),
-            "holder": holder.as_str(),
             "token": token.to_string(),
             "renewals": renewals,
         }),
         Event::Queued {
-            resource,
-            holder,
             request,
             attempt,
             position,
             ttl,
             wait_ms,
+            ..
         } => json!({
-            "resource": resource.as_str(),
-            "holder": holder.as_str(),
             "request_id": request.to_string(),
             "attempt": attempt,
             "position": position,
             "ttl_ms": ttl.as_ms(),
             "wait_ms": wait_ms,
         }),
-        Event::Left {
-            resource,
-            holder,
-            request,
-            how,
-        } => json!({
-            "resource": resource.as_str(),
-            "holder": holder.as_str(),
+        Event::Left { request, how, .. } => json!({
             "request_id": request.to_string(),
             "how": how.as_str(),
         }),
         Event::FloorRaised { floor } => json!({ "floor": floor.to_string() }),
     };
+    if let (Some(resource), Some(holder)) = (event.resource(), event.holder()) {
+        value["resource"] = json!(resource.as_str());
+        value["holder"] = json!(holder.as_str());
+    }
     value["event"] = json!(event.name());
     value
 }

@@ -29,30 +29,14 @@ impl Moment {
 }
 
 fn names_bytes(event: &Event) -> usize {
-    let (resource, holder, reason) = match event {
-        Event::Ended {
-            resource,
-            holder,
-            reason,
-            ..
-        } => (resource, holder, reason.as_ref()),
-        Event::Granted {
-            resource, holder, ..
-        }
-        | Event::Renewed {
-            resource, holder, ..
-        }
-        | Event::Queued {
-            resource, holder, ..
-        }
-        | Event::Left {
-            resource, holder, ..
-        } => (resource, holder, None),
-        Event::FloorRaised { .. } => return 0,
+    let text = |text: &str| NAME_HEAD_BYTES + text.len();
+    let reason = match event {
+        Event::Ended { reason, .. } => reason.as_ref(),
+        _ => None,
     };
-    let holder = NAME_HEAD_BYTES + holder.as_str().len();
-    let reason = reason.map_or(0, |text| NAME_HEAD_BYTES + text.as_str().len());
-    NAME_HEAD_BYTES + resource.as_str().len() + holder + reason
+    event.resource().map_or(0, |name| text(name.as_str()))
+        + event.holder().map_or(0, |name| text(name.as_str()))
+        + reason.map_or(0, |reason| text(reason.as_str()))
 }
 
 /// The newest moments, as many as fit.
