@@ -226,7 +226,7 @@ pub const SETTINGS: &[Setting] = &[
         Some("8MiB"),
         STORAGE,
         "Memory for what happened lately, from which watches go on after a lost connection: about \
-         30000 grants in 8MiB. 1MiB to 4GiB.",
+         25000 grants and ends of grants in 8MiB. 1MiB to 4GiB.",
     ),
     value(
         "max-watchers",

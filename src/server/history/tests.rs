@@ -149,6 +149,15 @@ fn what_does_not_fit_is_dropped_and_older_cursors_are_lost() {
 }
 
 #[test]
+fn the_default_size_holds_what_the_documents_say() {
+    let history = History::new(8 * MIB, 1);
+    for index in 1..=25_000 {
+        history.applied(&[change(index)]);
+    }
+    assert_eq!(history.facts().oldest, 0, "25,000 ends of grants fit");
+}
+
+#[test]
 fn renewals_push_no_change_out() {
     let history = History::new(MIB, 1);
     history.applied(&[change(1)]);
