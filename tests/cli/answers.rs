@@ -59,14 +59,7 @@ async fn a_grant_for_scripts_has_its_token_as_a_string() {
 
 #[tokio::test]
 async fn a_replayed_grant_is_renewed_at_once() {
-    let node = Fake::start(|call, _| {
-        if call == "acquire" {
-            Act::Replay
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("acquire", || Act::Replay).await;
     let granted = ask_json(&node, &["acquire", "jobs", "--ttl", "5s"]).await;
     assert_eq!(
         (&granted["replayed"], &granted["lease_ms"]),
@@ -77,14 +70,7 @@ async fn a_replayed_grant_is_renewed_at_once() {
 
 #[tokio::test]
 async fn a_refusal_names_the_holder_and_ends_with_code_3() {
-    let node = Fake::start(|call, _| {
-        if call == "acquire" {
-            Act::Held
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("acquire", || Act::Held).await;
     let run = fencepost(&["acquire", "jobs", "--endpoints", &node.address]).await;
     assert_eq!((run.code, run.stdout.as_str()), (Some(3), ""));
     assert!(

@@ -25,7 +25,7 @@ async fn node() -> Fake {
 
 /// A node that grants, and then does this with each renewal.
 async fn renewing(act: impl Fn() -> Act + Send + Sync + 'static) -> Fake {
-    Fake::start(move |call, _| if call == "renew" { act() } else { Act::Answer }).await
+    Fake::acting("renew", act).await
 }
 
 /// Ends with `code`, and says so.
@@ -90,14 +90,7 @@ async fn its_own_failures_have_codes_of_their_own() {
 async fn without_the_resource_the_command_does_not_run() {
     let files = tempfile::tempdir().unwrap();
     let file = files.path().join("ran");
-    let held = Fake::start(|call, _| {
-        if call == "acquire" {
-            Act::Held
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let held = Fake::acting("acquire", || Act::Held).await;
     let printed = ends_with(hold(&held, &[], "touch $1", &file), 123);
     assert!(printed.contains("jobs is held by other"), "{printed}");
 

@@ -16,14 +16,7 @@ async fn each_send_tells_the_node_how_long_it_may_take() {
 
 #[tokio::test]
 async fn a_silent_cluster_ends_the_call_with_an_open_outcome() {
-    let node = Fake::start(|call, _| {
-        if call == "acquire" {
-            Act::Silence
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("acquire", || Act::Silence).await;
     let call = client(&[&node.address], Duration::from_millis(500));
     let error = tokio::time::timeout(PLENTY, acquire(&call))
         .await
@@ -68,14 +61,7 @@ async fn the_holders_deadline_counts_from_the_first_send() {
 
 #[tokio::test]
 async fn a_replayed_grant_claims_nothing_until_it_is_renewed() {
-    let node = Fake::start(|call, _| {
-        if call == "acquire" {
-            Act::Replay
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("acquire", || Act::Replay).await;
     let client = client(&[&node.address], PLENTY);
     let acquired = granted(&client).await;
     assert!(acquired.replayed);

@@ -127,14 +127,7 @@ async fn an_open_asking_is_taken_up_again_with_the_same_id() {
 
 #[tokio::test]
 async fn a_refusal_is_data_and_is_not_sent_again() {
-    let node = Fake::start(|call, _| {
-        if call == "acquire" {
-            Act::Held
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("acquire", || Act::Held).await;
     let client = client(&[&node.address], PLENTY);
     let mut ask = client.ask(
         "jobs".parse().unwrap(),

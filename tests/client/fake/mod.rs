@@ -108,6 +108,14 @@ impl Fake {
         Self::start_on(listener, script)
     }
 
+    /// A node that does one thing to each `call` of a name, and answers all others.
+    pub(crate) async fn acting(
+        call: &'static str,
+        act: impl Fn() -> Act + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(move |called, _| if called == call { act() } else { Act::Answer }).await
+    }
+
     pub(crate) fn start_on(
         listener: TcpListener,
         script: impl Fn(&'static str, usize) -> Act + Send + Sync + 'static,

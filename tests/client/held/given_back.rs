@@ -62,14 +62,7 @@ async fn a_release_that_nobody_waits_for_goes_on() {
 
 #[tokio::test]
 async fn a_renewal_under_way_does_not_stand_in_the_way_of_a_release() {
-    let node = Fake::start(|call, _| {
-        if call == "renew" {
-            Act::Silence
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("renew", || Act::Silence).await;
     let clock = HandClock::new();
     let held = hold(&client_on(clock.clone(), &node), "jobs", 30_000).await;
     clock.advance(10 * SECOND);
@@ -138,14 +131,7 @@ async fn a_cancelled_hold_leaves_nothing_that_is_renewed() {
 
 #[tokio::test]
 async fn without_the_resource_there_is_no_handle() {
-    let node = Fake::start(|call, _| {
-        if call == "acquire" {
-            Act::Held
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("acquire", || Act::Held).await;
     let client = client(&node);
     let (resource, holder) = ("jobs".parse().unwrap(), "me".parse().unwrap());
     let outcome = soon(client.hold(&resource, &holder)).await.unwrap();

@@ -141,14 +141,7 @@ async fn a_broken_stream_costs_no_lease() {
 
 #[tokio::test]
 async fn work_is_done_while_held_and_dropped_when_lost() {
-    let node = Fake::start(|call, _| {
-        if call == "renew" {
-            Act::Silence
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("renew", || Act::Silence).await;
     let clock = HandClock::new();
     let held = hold(&client_on(clock.clone(), &node), "jobs", 30_000).await;
     assert_eq!(held.while_held(async { 7 }).await.unwrap(), 7);
@@ -163,14 +156,7 @@ async fn work_is_done_while_held_and_dropped_when_lost() {
 
 #[tokio::test]
 async fn time_to_finish_is_told_before_the_end() {
-    let node = Fake::start(|call, _| {
-        if call == "renew" {
-            Act::Silence
-        } else {
-            Act::Answer
-        }
-    })
-    .await;
+    let node = Fake::acting("renew", || Act::Silence).await;
     let clock = HandClock::new();
     let held = hold(&client_on(clock.clone(), &node), "jobs", 30_000).await;
     let running_out = tokio::spawn(held.running_out(5 * SECOND));

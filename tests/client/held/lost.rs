@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A node that grants, and does this with each renewal.
 async fn renewing(act: impl Fn() -> Act + Send + Sync + 'static) -> Fake {
-    Fake::start(move |call, _| if call == "renew" { act() } else { Act::Answer }).await
+    Fake::acting("renew", act).await
 }
 
 #[tokio::test]
