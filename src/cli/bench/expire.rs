@@ -332,7 +332,7 @@ impl fmt::Display for Report {
         for (kind, count) in &self.errors {
             writeln!(f, "    {count} {kind}")?;
         }
-        self.spent.tell(f, "expiry")?;
+        self.spent.tell(f)?;
         writeln!(f, "\n{HEAD}\n{}", Row("late by", &self.late_us))?;
         if let Some(renew) = &self.renew_us {
             writeln!(f, "{}", Row("renew", renew))?;

@@ -387,7 +387,7 @@ impl fmt::Display for Report {
         for fault in &order.faults {
             writeln!(f, "    {fault}")?;
         }
-        self.spent.tell(f, "hand-over")?;
+        self.spent.tell(f)?;
         writeln!(f, "\n{HEAD}")?;
         for (call, latency) in &self.latency_us {
             writeln!(f, "{}", Row(call, latency))?;

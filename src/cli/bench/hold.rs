@@ -268,7 +268,7 @@ impl fmt::Display for Report {
         }
         let entries = self.renewal_entries_per_second;
         writeln!(f, "  {entries:.1} log entries a second for renewals")?;
-        self.spent.tell(f, "lease")?;
+        self.spent.tell(f)?;
         let (Some(alone), Some(beside)) = (&self.alone_us, &self.beside_us) else {
             return Ok(());
         };

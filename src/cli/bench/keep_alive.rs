@@ -228,7 +228,7 @@ impl fmt::Display for Report {
         for (kind, count) in &self.errors {
             writeln!(f, "    {count} {kind}")?;
         }
-        self.spent.tell(f, "renewal")?;
+        self.spent.tell(f)?;
         writeln!(f, "\n{HEAD}")?;
         writeln!(f, "{}", Row("message", &self.latency_us))
     }

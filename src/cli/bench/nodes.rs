@@ -134,13 +134,13 @@ impl Spent {
         (!self.node_cpu_seconds.is_empty()).then(|| rate(count, self.time))
     }
 
-    /// Writes it for people, with what one `unit` cost.
-    pub(super) fn tell(&self, f: &mut fmt::Formatter<'_>, unit: &str) -> fmt::Result {
+    /// Writes it for people, with what each operation cost.
+    pub(super) fn tell(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let each = |seconds: f64| seconds * 1e6 / self.operations.max(1) as f64;
         let own = self.own_cpu_seconds;
         write!(
             f,
-            "  CPU: this program {own:.1} s ({:.0} us a {unit})",
+            "  CPU: this program {own:.1} s ({:.1} us each)",
             each(own)
         )?;
         if self.node_cpu_seconds.is_empty() {
@@ -148,7 +148,7 @@ impl Spent {
         }
         let all: f64 = self.node_cpu_seconds.iter().sum();
         let nodes = many(self.node_cpu_seconds.len(), "node");
-        writeln!(f, ", {nodes} {all:.1} s ({:.0} us a {unit})", each(all))?;
+        writeln!(f, ", {nodes} {all:.1} s ({:.1} us each)", each(all))?;
         writeln!(
             f,
             "  memory of the nodes: {}",

@@ -109,7 +109,7 @@ impl fmt::Display for Report {
         for (kind, count) in &self.errors {
             writeln!(f, "    {count} {kind}")?;
         }
-        self.spent.tell(f, "operation")?;
+        self.spent.tell(f)?;
         writeln!(f, "\n{HEAD}")?;
         for (call, latency) in &self.latency_us {
             writeln!(f, "{}", Row(call, latency))?;
