@@ -26,6 +26,7 @@ mod pages;
 mod real;
 mod running;
 mod samples;
+mod terminal;
 mod unknown_outcome;
 mod usage;
 mod watching;

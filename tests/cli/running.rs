@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -40,8 +40,17 @@ pub(crate) fn fencepost(arguments: &[&str]) -> Command {
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let command = command.stdin(Stdio::null());
+        Self::start_with(command, Stdio::null())
+    }
+
+    /// Starts it with somebody who [types](Self::type_in).
+    pub(crate) fn start_typed(command: &mut Command) -> Self {
+        Self::start_with(command, Stdio::piped())
+    }
+
+    fn start_with(command: &mut Command, stdin: Stdio) -> Self {
         let mut child = command
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -82,6 +91,13 @@ impl Running {
                 Err(_) => panic!("no {text:?} in what it printed:\n{}", self.printed()),
             }
         }
+    }
+
+    /// Types on its standard input.
+    pub(crate) fn type_in(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("somebody types");
+        stdin.write_all(text.as_bytes()).unwrap();
+        stdin.flush().unwrap();
     }
 
     /// All that it printed so far.

@@ -72,6 +72,25 @@ impl Running {
         self.process.wait().await
     }
 
+    /// The signal that stopped its first process since the last look, if one did.
+    pub(super) fn stopped_by(&self) -> Option<Signal> {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::Pid(self.group), options).ok().flatten()?;
+        Signal::from_named_raw(status.stopping_signal()?)
+    }
+
+    /// Waits for orphans that were adopted and have ended: they would stay for ever as dead entries. `own` are
+    /// our children, whom somebody else waits for.
+    pub(super) fn bury_orphans(&self, own: &[Pid]) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        while let Ok(Some(dead)) = waitid(WaitId::All, options | WaitIdOptions::NOWAIT) {
+            let Some(pid) = dead.pid().filter(|pid| !own.contains(pid)) else {
+                return;
+            };
+            let _ = waitid(WaitId::Pid(pid), options);
+        }
+    }
+
     /// Sends a signal to the whole group.
     pub(super) fn signal(&self, signal: Signal) {
         // It may have ended a moment ago.

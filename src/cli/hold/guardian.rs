@@ -96,6 +96,12 @@ impl Guardian {
         Ok(Self { process, orders })
     }
 
+    /// Its process id, while it runs.
+    pub(super) fn pid(&self) -> Option<Pid> {
+        let pid = self.process.id().and_then(|id| i32::try_from(id).ok());
+        pid.and_then(Pid::from_raw)
+    }
+
     /// Tells it until when the command may run.
     pub(super) async fn extend(&mut self, deadline: BootInstant) -> io::Result<()> {
         let micros = deadline.since_boot().as_micros();

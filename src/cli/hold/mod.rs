@@ -9,6 +9,7 @@ mod command;
 mod guardian;
 mod leash;
 mod signals;
+mod terminal;
 mod watchman;
 
 use std::{cell::Cell, ffi::OsString, io::Write as _, time::Duration};

@@ -6,6 +6,7 @@ use std::{
 
 use fencepost::client::{BootInstant, Held, Lost};
 use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::{
     super::{
@@ -17,6 +18,7 @@ use super::{
     guardian::Guardian,
     say,
     signals::Signals,
+    terminal::Terminal,
 };
 
 /// The guardian strikes this long before the lease ends at most, and after we should have done it.
@@ -54,16 +56,25 @@ pub(super) async fn run(
             return Err(failed("the guardian of the command", error));
         }
     };
+    let children = signal(SignalKind::child()).map_err(|error| failed("listening", error))?;
     let mut watch = Watch {
         running,
         held,
         grace,
         guardian,
         signals,
+        children,
+        terminal: Terminal::ours(),
     };
+    if let Some(terminal) = &watch.terminal {
+        terminal.lend(watch.running.group);
+    }
     let end = watch.until_the_end().await;
     if !matches!(end, Ok(End::Killed(_))) {
         watch.clear().await;
+    }
+    if let Some(terminal) = &watch.terminal {
+        terminal.take_back(watch.running.group);
     }
     watch.guardian.dismiss().await;
     let resource = quoted(held.resource().as_str());
@@ -100,6 +111,9 @@ struct Watch<'a> {
     grace: Duration,
     guardian: Guardian,
     signals: Signals,
+    /// Rings when a child has ended or was stopped.
+    children: unix::Signal,
+    terminal: Option<Terminal>,
 }
 
 impl Watch<'_> {
@@ -131,7 +145,32 @@ impl Watch<'_> {
                     }
                 }
                 signal = self.signals.next() => self.running.signal(signal),
+                _ = self.children.recv() => self.look_after_children(),
             }
+        }
+    }
+
+    fn look_after_children(&self) {
+        let group = self.running.group;
+        let own: Vec<_> = self.guardian.pid().into_iter().chain([group]).collect();
+        self.running.bury_orphans(&own);
+        let (Some(terminal), Some(signal)) = (&self.terminal, self.running.stopped_by()) else {
+            return;
+        };
+        if [Signal::TTIN, Signal::TTOU].contains(&signal) && terminal.is_in_front(group) {
+            // It was quicker at the terminal than we were to lend it.
+            terminal.lend(group);
+        } else {
+            let resource = quoted(self.held.resource().as_str());
+            let left = duration::human(self.held.remaining());
+            say(&format!(
+                "stopped, and not renewing: unless it goes on, {resource} is lost in {left}"
+            ));
+            terminal.stop_too(group);
+        }
+        // Not when the lease was lost meanwhile: then the stopped command is killed as it stands.
+        if self.held.check().is_ok() {
+            self.running.signal(Signal::CONT);
         }
     }
 
