@@ -3,6 +3,7 @@
 use std::{ffi::OsString, io, process::ExitStatus, time::Duration};
 
 use fencepost::client::Held;
+use nix::sys::wait::{self, Id, WaitPidFlag};
 use rustix::{
     io::Errno,
     process::{
@@ -82,12 +83,15 @@ impl Running {
     /// Waits for orphans that were adopted and have ended: they would stay for ever as dead entries. `own` are
     /// our children, whom somebody else waits for.
     pub(super) fn bury_orphans(&self, own: &[Pid]) {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        while let Ok(Some(dead)) = waitid(WaitId::All, options | WaitIdOptions::NOWAIT) {
-            let Some(pid) = dead.pid().filter(|pid| !own.contains(pid)) else {
+        // Looks only: the children of our own must be left to those who wait for them.
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        while let Ok(dead) = wait::waitid(Id::All, look) {
+            let pid = dead.pid().and_then(|pid| Pid::from_raw(pid.as_raw()));
+            let Some(orphan) = pid.filter(|pid| !own.contains(pid)) else {
                 return;
             };
-            let _ = waitid(WaitId::Pid(pid), options);
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+            let _ = waitid(WaitId::Pid(orphan), options);
         }
     }
 
