@@ -124,6 +124,10 @@ impl Held {
     /// [`safe_until`](Self::safe_until), or as soon as the cluster says that it has ended. After a sleep of
     /// the machine it is the first thing that happens; each look at this future looks at the clock first.
     ///
+    /// Of a grant whose start is not known that can be said only once it is [claimed](Self::claimed): it may
+    /// have run out before the first renewal arrives. If none is acknowledged it is lost one lease after the
+    /// answer came, at the latest.
+    ///
     /// Any number of tasks may wait, and the future outlives the handle.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
         let mut changes = self.lease.subscribe();
