@@ -157,7 +157,7 @@ async fn a_command_whose_lease_cannot_be_kept_is_asked_and_then_killed() {
                   while :; do sleep 0.01; done";
     let mut running = hold(
         &node,
-        &["--ttl", "2s", "--timeout", "1s"],
+        &["--ttl", "4s", "--grace", "1500ms", "--timeout", "1s"],
         script,
         files.path(),
     );
@@ -196,9 +196,9 @@ async fn a_command_whose_lease_was_taken_away_is_killed_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_fencepost_does_not_save_its_command() {
     let (node, files) = (node().await, tempfile::tempdir().unwrap());
-    node.become_(|node| node.lease_ms = 2_000);
+    node.become_(|node| node.lease_ms = 3_000);
     let script = format!("sleep 1000 & echo {UP}; while :; do sleep 0.01; done");
-    let mut running = hold(&node, &["--ttl", "2s"], &script, files.path());
+    let mut running = hold(&node, &["--ttl", "3s"], &script, files.path());
     running.wait_for(UP);
     running.signal(Signal::STOP);
     // The guardian does it, while nobody tells it of a later deadline.
@@ -235,7 +235,7 @@ async fn a_failed_renewal_that_is_made_good_costs_the_command_nothing() {
     })
     .await;
     let script = format!("echo {UP}; while test ! -e $1/go; do sleep 0.01; done; exit 8");
-    let mut running = hold(&node, &["--ttl", "1s"], &script, files.path());
+    let mut running = hold(&node, &["--ttl", "6s"], &script, files.path());
     running.wait_for(UP);
     let deadline = std::time::Instant::now() + crate::running::PATIENCE;
     while node.count("renew") < 4 {

@@ -68,7 +68,7 @@ async fn until(cluster: &Cluster, wanted: impl Fn(&serde_json::Value) -> bool) {
 async fn when_somebody_else_is_granted_the_command_of_a_stopped_fencepost_is_gone() {
     // The kind of consul#9788: a protected child ran beside the new holder.
     let (cluster, files) = (Cluster::start().await, tempfile::tempdir().unwrap());
-    let mut stopped = hold(&cluster, &["--ttl", "2s"], files.path());
+    let mut stopped = hold(&cluster, &["--ttl", "3s"], files.path());
     let first = token(&stopped.wait_for(UP));
     stopped.signal(Signal::STOP);
     let held = somebody_else(&cluster).await;
@@ -100,11 +100,11 @@ async fn a_cluster_that_stands_still_ends_the_command_before_it_can_grant_again(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_outlives_the_leader_of_the_cluster() {
     let (mut cluster, files) = (Cluster::start().await, tempfile::tempdir().unwrap());
-    let mut running = hold(&cluster, &["--ttl", "5s"], files.path());
+    let mut running = hold(&cluster, &["--ttl", "8s"], files.path());
     running.wait_for(UP);
     cluster.kill(cluster.leader().await).await;
     until(&cluster, |found| {
-        found["grant"]["renewals"].as_u64() >= Some(3)
+        found["grant"]["renewals"].as_u64() >= Some(2)
     })
     .await;
     go(files.path());
