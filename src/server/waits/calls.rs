@@ -202,20 +202,20 @@ impl Calls {
         all
     }
 
-    /// Ends the waits that were not acknowledged for `longest`: `acknowledged` is when that was last sent
-    /// which the leader has acknowledged.
+    /// Ends the waits that were not acknowledged for longer than `longest`: `known` is when that was last
+    /// sent which the leader has acknowledged. A call that came later counts from when it came.
     pub(super) fn end_unattended(
         &self,
-        acknowledged: Option<Instant>,
+        known: Option<Instant>,
         longest: Duration,
         now: Instant,
     ) -> usize {
-        if acknowledged.is_some_and(|at| now.saturating_duration_since(at) <= longest) {
+        if known.is_some_and(|at| now.saturating_duration_since(at) <= longest) {
             return 0;
         }
         self.open().end(|call| {
-            let known = acknowledged.map_or(call.since, |at| at.max(call.since));
-            (now.saturating_duration_since(known) > longest).then_some(Turn::Unattended)
+            let since = known.map_or(call.since, |at| at.max(call.since));
+            (now.saturating_duration_since(since) > longest).then_some(Turn::Unattended)
         })
     }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use fencepost::wire::v1::{self, acquire_response::Outcome};
 use tonic::Code;
 
-use super::{Call, LONG, again, claim, give_back, held_by, place, queued, stands_at, stays, wait};
+use super::{
+    Call, LONG, again, claim, give_back, held_by, place, queued, queued_once, stands_at, stays,
+    wait,
+};
 use crate::{
     cut::Cable,
     nodes::{Nodes, acquire, error_info, eventually, granted, value},
@@ -107,7 +110,7 @@ async fn a_stopping_node_sends_its_waiters_elsewhere_in_time() {
     let leader = nodes.leader().await;
     let other = nodes.follower().await;
     let token = held_by(&nodes, other, "first").await;
-    let a = queued(&nodes, leader, wait("a"), 1).await;
+    let a = queued_once(&nodes, leader, wait("a"), 1).await;
     let b = queued(&nodes, other, wait("b"), 2).await;
     let back = {
         let mut issuer = nodes.issuer(other);
@@ -160,7 +163,7 @@ async fn a_node_that_hears_nothing_ends_its_waiting_calls_and_the_place_is_kept_
     let leader = nodes.leader().await;
     let cut_off = nodes.follower().await;
     let token = held_by(&nodes, leader, "first").await;
-    let a = queued(&nodes, cut_off, wait("a"), 1).await;
+    let a = queued_once(&nodes, cut_off, wait("a"), 1).await;
     let b = queued(&nodes, leader, wait("b"), 2).await;
     // It can still speak to the leader, and never learns of a grant.
     cables[cut_off].cut();
@@ -181,7 +184,7 @@ async fn a_node_that_the_leader_does_not_hear_ends_its_waiting_calls() {
     let leader = nodes.leader().await;
     let unheard = nodes.follower().await;
     held_by(&nodes, leader, "first").await;
-    let a = queued(&nodes, unheard, wait("a"), 1).await;
+    let a = queued_once(&nodes, unheard, wait("a"), 1).await;
     let b = queued(&nodes, leader, wait("b"), 2).await;
     // The log goes on to arrive there.
     cables[leader].cut();
@@ -196,8 +199,8 @@ async fn a_node_that_the_leader_does_not_hear_ends_its_waiting_calls() {
 async fn a_restarted_cluster_has_the_line_as_it_was() {
     let mut nodes = Nodes::start(1).await;
     let token = held_by(&nodes, 0, "first").await;
-    let a = queued(&nodes, 0, wait("a"), 1).await;
-    let b = queued(&nodes, 0, wait("b"), 2).await;
+    let a = queued_once(&nodes, 0, wait("a"), 1).await;
+    let b = queued_once(&nodes, 0, wait("b"), 2).await;
     let ended = tokio::spawn(async move {
         sent_elsewhere(a.result().await);
         sent_elsewhere(b.result().await);
@@ -228,10 +231,10 @@ async fn a_place_survives_a_snapshot_that_its_node_receives() {
     let away = nodes.follower().await;
     let leader = nodes.leader().await;
     let token = held_by(&nodes, leader, "first").await;
-    let lost = queued(&nodes, away, wait("a"), 1).await;
+    let lost = queued_once(&nodes, away, wait("a"), 1).await;
+    let here = Call::make(&nodes, leader, again(&wait("a")));
     nodes.crash(away).await;
     drop(lost);
-    let here = Call::make(&nodes, leader, again(&wait("a")));
     stands_at(&nodes, leader, "a", 1).await;
     let mut issuer = nodes.issuer(leader);
     for n in 0..400 {

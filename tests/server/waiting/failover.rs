@@ -1,26 +1,9 @@
 //! The line outlasts its leader, in the order that it had.
 
-use fencepost::wire::v1::{self, acquire_response::Outcome, issuer_client::IssuerClient};
-use tonic::{Code, transport::Channel};
+use fencepost::wire::v1;
 
-use super::{LONG, again, claim, give_back, held_by, queued, stands_at, wait};
+use super::{Call, LONG, claim, give_back, held_by, persist, queued, stands_at, wait};
 use crate::nodes::{Nodes, acquire, granted, value};
-
-/// What a client does that waits: it comes back with the same request id until it has an answer.
-async fn persist(
-    mut issuers: Vec<IssuerClient<Channel>>,
-    mut request: v1::AcquireRequest,
-) -> Outcome {
-    loop {
-        for issuer in &mut issuers {
-            match issuer.acquire(request.clone()).await {
-                Ok(answer) => return answer.into_inner().outcome.unwrap(),
-                Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status:?}"),
-            }
-            request = again(&request);
-        }
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_leader_has_the_queue_and_its_order() {
@@ -37,7 +20,10 @@ async fn a_new_leader_has_the_queue_and_its_order() {
             .chain(left.iter().copied())
             .map(|n| nodes.issuer(n))
             .collect();
-        calls.push((name.clone(), tokio::spawn(persist(issuers, wait(&name)))));
+        calls.push((
+            name.clone(),
+            Call(tokio::spawn(persist(issuers, wait(&name)))),
+        ));
         stands_at(&nodes, leader, &name, n + 1).await;
     }
     nodes.crash(leader).await;
@@ -47,10 +33,7 @@ async fn a_new_leader_has_the_queue_and_its_order() {
     for (name, call) in calls {
         stands_at(&nodes, at, &name, 1).await;
         give_back(&nodes, at, &holder, token).await;
-        let answer = tokio::time::timeout(std::time::Duration::from_secs(30), call).await;
-        let Outcome::Granted(grant) = answer.unwrap().unwrap() else {
-            panic!("{name} was not granted")
-        };
+        let grant = call.granted().await;
         assert!(value(grant.token.as_ref()) > token);
         token = value(grant.token.as_ref());
         claim(&mut nodes.issuer(at), "r", &name, token).await;
@@ -69,15 +52,9 @@ async fn a_wait_begins_afresh_neither_at_a_failover_nor_at_a_retry() {
         ..wait("a")
     };
     let started = std::time::Instant::now();
-    let issuers = vec![nodes.issuer(at)];
-    let call = tokio::spawn(persist(issuers, request));
-    stands_at(&nodes, at, "a", 1).await;
+    let call = queued(&nodes, at, request, 1).await;
     nodes.crash(leader).await;
-    let answer = tokio::time::timeout(std::time::Duration::from_secs(30), call).await;
-    match answer.unwrap().unwrap() {
-        Outcome::Left(left) => assert_eq!(left.how(), v1::LeftHow::WaitedOut),
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(call.left().await, v1::LeftHow::WaitedOut);
     assert!(
         started.elapsed() >= std::time::Duration::from_secs(4),
         "never early"
@@ -95,14 +72,9 @@ async fn a_queue_whose_holder_ended_under_the_last_leader_is_served_by_the_next(
         ..acquire("r", "first", LONG)
     };
     granted(&mut nodes.issuer(leader), brief).await;
-    let a = tokio::spawn(persist(vec![nodes.issuer(at)], wait("a")));
-    stands_at(&nodes, at, "a", 1).await;
+    let a = queued(&nodes, at, wait("a"), 1).await;
     nodes.crash(leader).await;
-    let answer = tokio::time::timeout(std::time::Duration::from_secs(30), a).await;
-    match answer.unwrap().unwrap() {
-        Outcome::Granted(grant) => assert!(grant.after_wait),
-        other => panic!("{other:?}"),
-    }
+    assert!(a.granted().await.after_wait);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,9 +89,9 @@ async fn many_who_are_gone_with_their_node_are_given_up_while_renewals_go_on() {
     for _ in 0..4 {
         let issuer = nodes.issuer(dies);
         for _ in 0..GONE / 4 {
-            let mut issuer = issuer.clone();
             let request = wait(&format!("gone {}", calls.len()));
-            calls.push(tokio::spawn(async move { issuer.acquire(request).await }));
+            let call = persist(vec![issuer.clone()], request);
+            calls.push(Call(tokio::spawn(call)));
         }
     }
     let waiters = |wanted: u64| {
@@ -144,6 +116,7 @@ async fn many_who_are_gone_with_their_node_are_given_up_while_renewals_go_on() {
     waiters(gone + 1).await;
     let given_up = waiters(1);
     nodes.crash(dies).await;
+    drop(calls);
     let renewing = {
         let mut issuer = nodes.issuer(leader);
         tokio::spawn(async move {
@@ -157,5 +130,4 @@ async fn many_who_are_gone_with_their_node_are_given_up_while_renewals_go_on() {
     renewing.abort();
     give_back(&nodes, leader, "first", token).await;
     assert!(alive.granted().await.after_wait);
-    drop(calls);
 }

@@ -6,7 +6,7 @@ use fencepost::{
 };
 use tonic::Code;
 
-use super::{Call, again, held_by, place, queued, wait};
+use super::{Call, again, held_by, persist, place, queued, wait};
 use crate::nodes::{Nodes, error_info, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,11 +36,11 @@ async fn one_waiter_too_many_is_refused_by_the_name_of_the_limit() {
     nodes.leader().await;
     held_by(&nodes, 0, "first").await;
     let mut calls = Vec::new();
-    let issuers: Vec<_> = (0..4).map(|_| nodes.issuer(0)).collect();
+    let issuers: Vec<_> = (0..8).map(|_| nodes.issuer(0)).collect();
     for n in 0..usize::try_from(WAITERS_PER_RESOURCE_MAX).unwrap() {
-        let mut issuer = issuers[n % issuers.len()].clone();
-        let request = wait(&format!("waiter {n}"));
-        calls.push(tokio::spawn(async move { issuer.acquire(request).await }));
+        let issuer = issuers[n % issuers.len()].clone();
+        let call = persist(vec![issuer], wait(&format!("waiter {n}")));
+        calls.push(Call(tokio::spawn(call)));
     }
     eventually("all of them wait", || async {
         let (_, queue) = place(&nodes, 0, "nobody").await;
@@ -61,8 +61,5 @@ async fn one_waiter_too_many_is_refused_by_the_name_of_the_limit() {
         assert!(failed.message().contains(&limit), "{failed:?}");
     }
     assert_eq!(place(&nodes, 0, "one more").await.0, 0);
-    for call in calls {
-        assert!(!call.is_finished());
-        call.abort();
-    }
+    assert!(!calls.iter().any(Call::is_over));
 }

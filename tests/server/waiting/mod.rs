@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fencepost::wire::v1::{self, acquire_response::Outcome, issuer_client::IssuerClient};
 use tokio::task::JoinHandle;
-use tonic::{Status, transport::Channel};
+use tonic::{Code, Status, transport::Channel};
 
 use crate::nodes::{Nodes, eventually, granted, inspect, release, renew, value};
 
@@ -56,8 +56,15 @@ fn withdraw(request: &v1::AcquireRequest) -> v1::WithdrawRequest {
 struct Call(JoinHandle<Result<v1::AcquireResponse, Status>>);
 
 impl Call {
-    /// Makes a call over a connection of its own.
+    /// Makes a call over a connection of its own. A node that was held up may end it with `UNAVAILABLE`;
+    /// then it comes back, as every client does.
     fn make(nodes: &Nodes, n: usize, request: v1::AcquireRequest) -> Self {
+        let issuer = nodes.issuer(n);
+        Call(tokio::spawn(persist(vec![issuer], request)))
+    }
+
+    /// Makes a call once, whatever comes of it.
+    fn once(nodes: &Nodes, n: usize, request: v1::AcquireRequest) -> Self {
         let mut issuer = nodes.issuer(n);
         Call(tokio::spawn(async move {
             Ok(issuer.acquire(request).await?.into_inner())
@@ -99,14 +106,36 @@ impl Drop for Call {
     }
 }
 
+/// What a client does that waits: it comes back with the same request id, to one node after the other,
+/// until it has an answer.
+async fn persist(
+    mut issuers: Vec<IssuerClient<Channel>>,
+    mut request: v1::AcquireRequest,
+) -> Result<v1::AcquireResponse, Status> {
+    loop {
+        for issuer in &mut issuers {
+            match issuer.acquire(request.clone()).await {
+                Err(status) if status.code() == Code::Unavailable => request = again(&request),
+                answer => return Ok(answer?.into_inner()),
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Where a holder stands in the queue of `r`, and how many wait.
 async fn place(nodes: &Nodes, n: usize, holder: &str) -> (u32, u32) {
     let request = v1::InspectRequest {
         holder: holder.to_owned(),
         ..inspect("r")
     };
-    let seen = nodes.issuer(n).inspect(request).await;
-    let seen = seen.map(tonic::Response::into_inner).unwrap_or_default();
+    let issuer = nodes.issuer(n);
+    let seen = eventually("somebody tells", || {
+        let (mut issuer, request) = (issuer.clone(), request.clone());
+        async move { issuer.inspect(request).await.ok() }
+    })
+    .await;
+    let seen = seen.into_inner();
     (seen.position, seen.queue)
 }
 
@@ -132,6 +161,14 @@ async fn stays(nodes: &Nodes, holder: &str, as_it_is: (u32, u32)) {
 async fn queued(nodes: &Nodes, n: usize, request: v1::AcquireRequest, position: u32) -> Call {
     let holder = request.holder.clone();
     let call = Call::make(nodes, n, request);
+    stands_at(nodes, n, &holder, position).await;
+    call
+}
+
+/// The same for a call that will not come back.
+async fn queued_once(nodes: &Nodes, n: usize, request: v1::AcquireRequest, position: u32) -> Call {
+    let holder = request.holder.clone();
+    let call = Call::once(nodes, n, request);
     stands_at(nodes, n, &holder, position).await;
     call
 }

@@ -66,7 +66,8 @@ async fn the_holder_asking_again_supersedes_and_does_not_queue() {
 async fn who_loses_the_lease_while_others_wait_comes_back_to_the_end_of_the_line() {
     let nodes = Nodes::start(1).await;
     let brief = v1::AcquireRequest {
-        ttl_ms: 300,
+        // Both others are in line by then.
+        ttl_ms: 5_000,
         wait_ms: 0,
         ..wait("a")
     };
