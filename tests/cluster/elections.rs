@@ -3,16 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost::{
-    client::{Client, Held, Options},
-    grant::Ttl,
-    resource::{Holder, ResourceName},
-};
+use fencepost::client::{Client, Held, Options};
 
 use crate::{
     asking::{Asked, Asker},
     dice::Dice,
-    history::{Call, Granted, Outcome, recorder::Recorder},
+    history::{Outcome, recorder::Recorder},
+    holding::{claim, held, resource},
     judging::{ALWAYS, must_hold},
     link::Link,
     nodes::{Cluster, calls::Calls},
@@ -31,43 +28,6 @@ async fn granted(asker: &mut Asker, asked: &mut Asked) -> u64 {
     match asker.acquire(asked, 2 * PATIENCE).await {
         Outcome::Granted(granted) => granted.token,
         other => panic!("client {} was not granted: {other:?}", asker.client),
-    }
-}
-
-/// Holds through the client library, with renewals in the background.
-async fn held(client: &Client, recorder: &Recorder, number: u32, ttl: Duration) -> Held {
-    let (name, holder) = (format!("{RESOURCE}-{number}"), format!("library-{number}"));
-    let call = Call::Acquire {
-        holder: holder.clone(),
-        request_id: String::new(),
-        ttl,
-        wait: Duration::ZERO,
-    };
-    let pending = recorder.begin(number, &name, call);
-    let (resource, holder) = (
-        ResourceName::new(name.as_str()).unwrap(),
-        Holder::new(holder.as_str()).unwrap(),
-    );
-    let ttl = Ttl::from_ms(u64::try_from(ttl.as_millis()).unwrap()).unwrap();
-    let held = client.hold(&resource, &holder).ttl(ttl).await;
-    let held = held.unwrap().held().unwrap();
-    pending.end(Outcome::Granted(Granted {
-        token: held.token().value().get(),
-        index: held.token().index(),
-        start_unknown: held.acquired().replayed,
-        after_wait: false,
-    }));
-    held
-}
-
-/// Writes down until when a handle says that it is safe.
-fn claim(recorder: &Recorder, number: u32, held: &Held) {
-    let (now, safe_for) = (recorder.now(), held.remaining());
-    let (token, until) = (held.token().value().get(), now + safe_for);
-    if safe_for > Duration::ZERO {
-        let name = format!("{RESOURCE}-{number}");
-        let pending = recorder.begin(number, &name, Call::Rely { token, until });
-        pending.end(Outcome::Renewed);
     }
 }
 
@@ -127,8 +87,7 @@ async fn ask_for(
     patience: Duration,
 ) {
     claim(recorder, *number, held);
-    let name = format!("{RESOURCE}-{number}");
-    let mut asked = rival.request(&name, "rival", Duration::from_secs(1));
+    let mut asked = rival.request(&resource(*number), "rival", Duration::from_secs(1));
     rival.acquire(&mut asked, patience).await;
 }
 

@@ -7,12 +7,15 @@
 )]
 
 mod asking;
+mod calm;
 mod chaos;
 mod checks;
+mod cut_off;
 mod dice;
 mod elections;
 mod forming;
 mod history;
+mod holding;
 mod interop;
 mod judging;
 mod late_copies;

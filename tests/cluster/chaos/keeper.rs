@@ -16,6 +16,7 @@ use super::client::{RESOURCES, Shared, resource};
 use crate::{
     dice::Dice,
     history::{Call, Granted, Outcome, recorder::Recorder},
+    holding::claim,
 };
 
 pub(crate) struct Holding {
@@ -87,23 +88,14 @@ impl Holding {
             after_wait: acquired.after_wait,
         }));
         shared.grants.fetch_add(1, Ordering::Relaxed);
-        self.rely(&held, name, shared).await;
+        self.rely(&held, shared).await;
         self.let_go(held, name).await;
     }
 
     /// Believes the handle, several times a TTL, until it has had enough or the lease is lost.
-    async fn rely(&mut self, held: &Held, name: &str, shared: &Shared) {
-        let token = held.token().value().get();
+    async fn rely(&mut self, held: &Held, shared: &Shared) {
         for _ in 0..self.dice.below(60) {
-            let now = self.recorder.now();
-            let safe_for = held.remaining();
-            if safe_for > Duration::ZERO {
-                let until = now + safe_for;
-                let claim = self
-                    .recorder
-                    .begin(self.number, name, Call::Rely { token, until });
-                claim.end(Outcome::Renewed);
-            }
+            claim(&self.recorder, self.number, held);
             tokio::select! {
                 _ = held.lost() => {
                     shared.lost.fetch_add(1, Ordering::Relaxed);

@@ -59,7 +59,7 @@ const PROBE: u32 = 99;
 /// How long a resource may take to be granted again, beside what is left of a live lease.
 const RECOVERY_BOUND: Duration = Duration::from_secs(10);
 
-fn number_from(variable: &str) -> Option<u64> {
+pub(crate) fn number_from(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     Some(
         text.parse()
