@@ -181,7 +181,7 @@ async fn pass(
             note(written, &bytes);
         }
         let answers = written.is_none();
-        let opened = gate.wait_for(|gate| !gate.held && !(answers && gate.answers_held));
+        let opened = gate.wait_for(|gate| !(gate.held || answers && gate.answers_held));
         if opened.await.is_err() || to.write_all(&bytes).await.is_err() {
             return;
         }
