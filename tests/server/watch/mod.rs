@@ -69,24 +69,28 @@ impl Watch {
             .expect("no watch ends without a status"))
     }
 
-    /// The next events, marks of progress passed over.
-    pub(crate) async fn events(&mut self) -> Vec<Seen> {
-        loop {
-            let message = self.message().await.unwrap();
-            if !message.events.is_empty() {
-                return seen(&message);
+    /// The next message with events. Marks of progress are passed over, and are no reason to wait on.
+    async fn filled(&mut self) -> v1::WatchResponse {
+        let filled = async {
+            loop {
+                let message = self.message().await.unwrap();
+                if !message.events.is_empty() {
+                    return message;
+                }
             }
-        }
+        };
+        let filled = tokio::time::timeout(PATIENCE, filled).await;
+        filled.expect("something is told")
+    }
+
+    /// The next events.
+    pub(crate) async fn events(&mut self) -> Vec<Seen> {
+        seen(&self.filled().await)
     }
 
     /// The events of the next entry that has any, as they came.
     pub(crate) async fn happening(&mut self) -> Vec<v1::WatchEvent> {
-        loop {
-            let message = self.message().await.unwrap();
-            if !message.events.is_empty() {
-                return message.events;
-            }
-        }
+        self.filled().await.events
     }
 
     /// Events until there are so many.
@@ -98,19 +102,22 @@ impl Watch {
         events
     }
 
-    /// Reads on until the watch ends.
+    /// Reads on until the watch ends, which it must.
     pub(crate) async fn end(&mut self) -> (Vec<Seen>, v1::Cursor, Status) {
-        let mut events = Vec::new();
-        let mut cursor = v1::Cursor::default();
-        loop {
-            match self.message().await {
-                Ok(message) => {
-                    events.extend(seen(&message));
-                    cursor = message.cursor.unwrap();
+        let (mut events, mut cursor) = (Vec::new(), v1::Cursor::default());
+        let end = async {
+            loop {
+                match self.message().await {
+                    Ok(message) => {
+                        events.extend(seen(&message));
+                        cursor = message.cursor.unwrap();
+                    }
+                    Err(status) => return status,
                 }
-                Err(status) => return (events, cursor, status),
             }
-        }
+        };
+        let status = tokio::time::timeout(PATIENCE, end).await;
+        (events, cursor, status.expect("the watch ends"))
     }
 }
 

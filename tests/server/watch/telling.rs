@@ -238,13 +238,17 @@ async fn marks_of_progress_are_never_ahead_of_an_event_under_load() {
     }
     // Who wants to hear of nothing hears how far it has come all the same.
     let end = nodes.node(1).raft().status().applied.unwrap().index;
-    loop {
-        let message = nobody.message().await.unwrap();
-        assert!(message.events.is_empty(), "{:?}", seen(&message));
-        if message.cursor.unwrap().index >= end {
-            break;
+    let arrives = async {
+        loop {
+            let message = nobody.message().await.unwrap();
+            assert!(message.events.is_empty(), "{:?}", seen(&message));
+            if message.cursor.unwrap().index >= end {
+                return;
+            }
         }
-    }
+    };
+    let arrived = tokio::time::timeout(super::PATIENCE, arrives).await;
+    arrived.expect("marks arrive where the log is");
 }
 
 #[tokio::test(flavor = "multi_thread")]
