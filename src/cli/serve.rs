@@ -29,8 +29,8 @@ Examples:
   fencepost serve --config node-1.toml --check                            # what is in force, and why
   fencepost serve --node-id 4 --data-dir data-4 --join                    # then: fencepost cluster add-node
 
-On SIGTERM or SIGINT a node hands leadership over, lets the calls under way end, and exits with 0; a second
-signal ends it at once. Exit codes: 10 configuration, 11 identity, 12 storage damaged, 13 disk full, 14 Raft
+On SIGTERM, SIGINT or SIGHUP a node hands leadership over, lets the calls under way end, and exits with 0; a
+second signal ends it at once. Started with SIGHUP ignored (nohup), it goes on ignoring it. Exit codes: 10 configuration, 11 identity, 12 storage damaged, 13 disk full, 14 Raft
 stopped itself, 15 address in use.";
 
 /// Arguments of `fencepost serve`: made from the table of settings, so that they cannot disagree.
@@ -172,25 +172,51 @@ fn announce(config: &Config, addresses: &Addresses) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
-/// Ends at the first SIGTERM or SIGINT. A second one ends the process at once, as it would one that
-/// knows no signals.
+/// Ends at the first SIGTERM, SIGINT or SIGHUP: a terminal that is closed is no reason to leave without
+/// a word. A second one ends the process at once, as it would one that knows no signals.
 fn signals() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = match hangup_is_ignored() {
+        true => None,
+        false => Some(signal(SignalKind::hangup())?),
+    };
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = received(&mut hangup) => {}
         }
         tokio::spawn(async move {
             let code = tokio::select! {
                 _ = terminate.recv() => 143,
                 _ = interrupt.recv() => 130,
+                () = received(&mut hangup) => 129,
             };
             end_at_once(code);
         });
     })
+}
+
+/// The next signal of a kind that is listened for, or never.
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether whoever started this process made it ignore SIGHUP, as nohup does: listening for it would
+/// undo that. What the system does not tell counts as no.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Bit n stands for signal n + 1, and SIGHUP is 1.
+    mask.is_some_and(|mask| mask & 1 == 1)
 }
 
 #[expect(

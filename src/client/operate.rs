@@ -118,6 +118,14 @@ pub struct NodeStatus {
     pub history_oldest_index: u64,
     /// The memory that what happened since then occupies.
     pub history_bytes: u64,
+    /// Connections of clients at that node.
+    pub connections: u64,
+    /// How many there may be.
+    pub connections_max: u64,
+    /// Calls under way at that node, each operation of a `Pipeline` counted and waits in line aside.
+    pub calls: u64,
+    /// Beyond how many new ones are refused.
+    pub calls_max: u64,
     /// What is added to every token.
     pub floor: u64,
     /// The last token issued.

@@ -114,6 +114,12 @@ async fn a_message_over_the_limit_is_refused_and_the_connection_lives_on() {
     let mut issuer = nodes.issuer(0);
     let huge = acquire(&"a".repeat(5 << 20), "a", TTL);
     let status = issuer.acquire(huge).await.unwrap_err();
-    assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
+    let (code, reason, metadata) = error_info(&status);
+    assert_eq!(
+        (code, reason.as_str()),
+        (Code::InvalidArgument, "INVALID_FIELD")
+    );
+    assert_eq!(metadata["field"], "message");
+    assert_eq!(metadata["effect"], "none");
     granted(&mut issuer, acquire("r", "a", TTL)).await;
 }

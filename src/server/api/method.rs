@@ -11,10 +11,11 @@ use bytes::Bytes;
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::{Api, deadline};
+use super::{Api, calls::Kind, deadline, serve::LONG_CALLS_MAX};
 use crate::{
     server::{
         clock,
+        port::{LongCall, LongCalls},
         raft::{ForwardError, ForwardStatus, Forwarded, LeaderHint, Touch},
         waits::Waiting,
     },
@@ -47,6 +48,8 @@ pub(super) trait Method: Send + Sync + 'static {
     const NAME: &'static str;
     /// How long its answer may take once it was passed on, before its outcome counts as unknown.
     const PASS_ON_MAX: Duration = Duration::from_secs(5);
+    /// What becomes of it when there are too many calls.
+    const KIND: Kind = Kind::Starts;
     /// The message that comes in.
     type Request: Message + Default + 'static;
     /// The message that goes out.
@@ -107,9 +110,34 @@ impl Api {
     ) -> Result<Response<M::Response>, Status> {
         let began = clock::now();
         let named = deadline::named(request.metadata());
+        let _long = self.long_call::<M>(&request)?;
         let mut request = request.into_inner();
         let answer = self.carry_out::<M>(&mut request, began, named).await;
         answer.map(Response::new)
+    }
+
+    /// A call that waits in line keeps one of its connection's HTTP/2 streams for long, and leaves enough
+    /// of them to others.
+    fn long_call<M: Method>(
+        &self,
+        request: &Request<M::Request>,
+    ) -> Result<Option<LongCall>, Status> {
+        if M::wait(request.get_ref()).is_zero() {
+            return Ok(None);
+        }
+        // Whoever embeds the services elsewhere has other connections.
+        let Some(calls) = request.extensions().get::<LongCalls>() else {
+            return Ok(None);
+        };
+        let one_too_many = || {
+            let message = format!(
+                "{LONG_CALLS_MAX} calls wait on this connection, as many as may: wait on a Pipeline, or \
+                 on another connection"
+            );
+            self.failed(Failure::new(Reason::Limit, message))
+        };
+        let call = calls.enter(LONG_CALLS_MAX).ok_or_else(one_too_many)?;
+        Ok(Some(call))
     }
 
     /// The same, however the request came in. `named` is how long its caller gives it.
@@ -119,7 +147,14 @@ impl Api {
         began: Instant,
         named: Option<Duration>,
     ) -> Result<M::Response, Status> {
-        let deadline = deadline::of(named, M::wait(request), began);
+        let wait = M::wait(request);
+        let deadline = deadline::of(named, wait, began);
+        let entered = match wait.is_zero() {
+            true => self.calls.enter(M::KIND).map(Some),
+            // Calls that wait are counted where they wait.
+            false => Ok(None),
+        };
+        let _entered = entered.map_err(|failure| self.failed(failure))?;
         let result = self.answer::<M>(request, began, deadline).await;
         self.observe(M::NAME, clock::now().saturating_duration_since(began));
         result

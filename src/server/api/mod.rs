@@ -4,6 +4,7 @@
 //! leader does: `issuer/` for holders, `cluster/` for operators.
 
 mod asked;
+mod calls;
 mod cluster;
 mod deadline;
 mod forwarded;
@@ -13,6 +14,7 @@ mod pipeline;
 mod propose;
 mod renewals;
 mod serve;
+mod unreadable;
 mod watch;
 
 use std::{
@@ -29,6 +31,7 @@ use crate::{
     resource::IssuerName,
     server::{
         history::History,
+        port::Gate,
         raft::{Leadership, RaftNode, Role},
         store::SharedStore,
         telemetry::{CallMetrics, Count, Metrics},
@@ -40,6 +43,7 @@ use crate::{
     },
 };
 use asked::FreshIds;
+use calls::Calls;
 use method::Halt;
 use propose::{Proposals, unread};
 use renewals::Renewals;
@@ -85,6 +89,9 @@ pub struct Parts {
     leadership: Receiver<Leadership>,
     proposals: Proposals,
     renewals: Renewals,
+    calls: Calls,
+    /// At the client port.
+    gate: Gate,
     pipeline_limits: PipelineLimits,
     /// The node stops: whatever waits for more from its callers, or would last, ends.
     draining: CancellationToken,
@@ -113,6 +120,10 @@ pub struct Foundation {
     pub waits: Arc<Waits>,
     /// Where everything is counted.
     pub metrics: Arc<Metrics>,
+    /// Calls that may be under way at once, waits in line aside.
+    pub calls_max: usize,
+    /// Who is let in at the client port.
+    pub gate: Gate,
     /// What one stream of operations may have in flight.
     pub pipeline_limits: PipelineLimits,
     /// Cancelled when the node stops: whatever lasts, or waits for more from its caller, ends then.
@@ -141,6 +152,8 @@ impl Api {
             history: parts.history,
             waits: parts.waits,
             metrics,
+            calls: Calls::new(parts.calls_max),
+            gate: parts.gate,
             pipeline_limits: parts.pipeline_limits,
             draining: parts.draining,
             started: parts.started,
@@ -149,6 +162,11 @@ impl Api {
 }
 
 impl Parts {
+    /// Calls of clients that are under way, waits in line aside.
+    pub fn calls_under_way(&self) -> usize {
+        self.calls.under_way()
+    }
+
     fn leads(&self) -> bool {
         self.leadership.borrow().role == Role::Leader
     }

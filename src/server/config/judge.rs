@@ -138,6 +138,22 @@ impl Judge {
         advertised
     }
 
+    /// Each port has one listener; port 0 is a new one each time.
+    fn ports(&mut self, listeners: [(&str, Option<SocketAddr>); 3]) {
+        for (n, (name, address)) in listeners.iter().enumerate() {
+            let before = listeners[..n].iter().find(|(_, other)| {
+                let both = other.zip(*address);
+                both.is_some_and(|(one, other)| collide(one, other))
+            });
+            if let Some((other, _)) = before {
+                self.wrong(
+                    name,
+                    format!("is the port of --{other}, too: give each of them one of its own"),
+                );
+            }
+        }
+    }
+
     fn timing(&mut self) -> Option<(Duration, Duration, Duration)> {
         let (low, second, minute) = (
             Duration::from_millis(10),
@@ -168,6 +184,12 @@ impl Judge {
         }
         Some((heartbeat, shortest, longest))
     }
+}
+
+/// Whether two listeners would want the same port.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let everywhere = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && one.port() != 0 && (everywhere || one.ip() == other.ip())
 }
 
 fn issuer(text: &str) -> Result<IssuerName, String> {
@@ -225,10 +247,18 @@ fn all(judge: &mut Judge) -> Option<Config> {
     let listed = matches!(membership, Some(Membership::Founding(_)));
     let peer_advertise = judge.advertised("peer-advertise", "peer-listen", peer_listen, listed);
     let http_listen = judge.listen("http-listen", insecure.unwrap_or(false));
+    judge.ports([
+        ("listen", listen),
+        ("peer-listen", peer_listen),
+        ("http-listen", http_listen),
+    ]);
     let timing = judge.timing();
     let snapshot_entries = judge.required("snapshot-entries", |t| number(t, 100, 100_000_000));
     let snapshot_bytes = judge.required("snapshot-bytes", |t| size(t, MIB, 4 * GIB));
     let in_flight_max = judge.required("max-in-flight", |t| number(t, 16, 65_536));
+    let connections_max = judge.required("max-connections", |t| number(t, 16, 1_000_000));
+    let calls_max = judge.required("max-calls", |t| number(t, 16, 1_000_000));
+    let pipelined_max = judge.required("max-pipelined", |t| number(t, 16, 65_536));
     let cache_bytes = judge.required("cache-size", |t| size(t, MIB, 4 * GIB));
     let history_bytes = judge.required("history-size", |t| size(t, MIB, 4 * GIB));
     let watchers_max = judge.required("max-watchers", |t| number(t, 1, 100_000));
@@ -254,6 +284,9 @@ fn all(judge: &mut Judge) -> Option<Config> {
         snapshot_entries: snapshot_entries?,
         snapshot_bytes: snapshot_bytes?,
         in_flight_max: usize::try_from(in_flight_max?).expect("at most 65,536"),
+        connections_max: usize::try_from(connections_max?).expect("at most a million"),
+        calls_max: usize::try_from(calls_max?).expect("at most a million"),
+        pipelined_max: usize::try_from(pipelined_max?).expect("at most 65,536"),
         cache_bytes: cache_bytes?,
         history_bytes: history_bytes?,
         watchers_max: usize::try_from(watchers_max?).expect("at most 100,000"),

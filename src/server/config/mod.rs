@@ -95,6 +95,12 @@ pub struct Config {
     pub snapshot_bytes: u64,
     /// Proposals in flight before new grants are refused.
     pub in_flight_max: usize,
+    /// Connections of clients before further ones are closed.
+    pub connections_max: usize,
+    /// Calls under way before new ones are refused, waits in line aside.
+    pub calls_max: usize,
+    /// Operations in flight on one stream before it is read no further.
+    pub pipelined_max: usize,
     /// Page cache of the database, bytes.
     pub cache_bytes: u64,
     /// Memory for what happened lately, bytes.

@@ -214,6 +214,32 @@ pub const SETTINGS: &[Setting] = &[
          RESOURCE_EXHAUSTED: 16 to 65536. Renewals and releases are never refused.",
     ),
     value(
+        "max-connections",
+        "COUNT",
+        Some("10000"),
+        STORAGE,
+        "How many connections clients may have open at --listen, 16 to 1000000; one more is closed at \
+         once. Each takes a file descriptor and some 20 KiB; a node allows fewer if the system gives it \
+         fewer descriptors.",
+    ),
+    value(
+        "max-calls",
+        "COUNT",
+        Some("32768"),
+        STORAGE,
+        "How many calls may be under way at a node, 16 to 1000000, each operation of a Pipeline counted and \
+         waits in line aside; beyond it new ones get RESOURCE_EXHAUSTED, renewals and releases at twice as \
+         many. Each takes up to some 4 KiB.",
+    ),
+    value(
+        "max-pipelined",
+        "COUNT",
+        Some("4096"),
+        STORAGE,
+        "How many operations one Pipeline stream may have in flight before it is read no further, 16 to \
+         65536. A large one counts for several; acquires that wait in line are counted apart.",
+    ),
+    value(
         "cache-size",
         "SIZE",
         Some("8MiB"),

@@ -213,3 +213,47 @@ fn timings_that_would_depose_healthy_leaders_are_refused() {
     assert!(error(&with_flag("heartbeat", "60ms")).contains("three heartbeats"));
     assert!(error(&with_flag("election-max", "150ms")).contains("not more than election-min"));
 }
+
+#[test]
+fn two_listeners_do_not_share_a_port() {
+    for (listen, peer_listen) in [
+        ("127.0.0.1:7200", "127.0.0.1:7200"),
+        ("0.0.0.0:7200", "127.0.0.1:7200"),
+        ("127.0.0.1:7200", "[::]:7200"),
+    ] {
+        let mut sources = with_flag("listen", listen);
+        sources.flags.extend([
+            ("peer-listen".to_owned(), peer_listen.to_owned()),
+            ("insecure".to_owned(), "true".to_owned()),
+            ("advertise".to_owned(), "localhost:7200".to_owned()),
+        ]);
+        let error = error(&sources);
+        assert!(
+            error.starts_with("peer-listen") && error.contains("--listen"),
+            "{error}"
+        );
+    }
+    let mut any = with_flag("listen", "127.0.0.1:0");
+    any.flags
+        .insert("http-listen".to_owned(), "127.0.0.1:0".to_owned());
+    assert!(Config::from_sources(&any).is_ok());
+}
+
+#[test]
+fn a_word_that_is_no_level_is_not_taken_for_a_part() {
+    for level in ["nonsense", "info,nonsense", "inf"] {
+        let error = error(&with_flag("log-level", level));
+        assert!(error.starts_with("log-level"), "{error}");
+    }
+    for level in [
+        "warn",
+        "OFF",
+        "info,fencepost::server::raft=debug",
+        "hyper=info,debug",
+    ] {
+        assert!(
+            Config::from_sources(&with_flag("log-level", level)).is_ok(),
+            "{level}"
+        );
+    }
+}

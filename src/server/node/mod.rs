@@ -4,6 +4,7 @@
 //! starts here stops here: a stop hands leadership over, lets the calls under way end, and gives the
 //! data directory back.
 
+mod descriptors;
 mod error;
 mod listeners;
 mod observer;
@@ -19,6 +20,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic_health::server::{HealthReporter, HealthService};
 
+use crate::limits::WAITERS_PER_RESOURCE_MAX;
+
 use super::{
     api::{self, Api, Foundation, Inward, PipelineLimits},
     audit::AuditLog,
@@ -26,6 +29,7 @@ use super::{
     config::{Config, Membership},
     expiry,
     history::{self, History},
+    port::Gate,
     raft::{
         AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, Handlers,
         RaftConfig, RaftNode, SnapshotPolicy, Timing, VouchHandler,
@@ -49,11 +53,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long a stopping node waits for its last tasks to let go of the store.
 const LET_GO_MAX: Duration = Duration::from_secs(2);
 
-/// What one stream of operations may have in flight.
-const PIPELINE_LIMITS: PipelineLimits = PipelineLimits {
-    operations: 4_096,
-    waits: 8_192,
-};
+/// Connections at the HTTP port: scrapers and probes, of which there are a few.
+const HTTP_CONNECTIONS_MAX: usize = 64;
 
 /// Runs a node until `shutdown`, or until it has to end by itself. `started` is told the bound
 /// addresses, once all ports answer.
@@ -67,6 +68,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
     started: impl FnOnce(&Addresses),
 ) -> Result<(), NodeError> {
+    descriptors::raise();
     let mut node = Node::start(config, listeners).await?;
     started(&node.addresses());
     let ended = tokio::select! {
@@ -136,6 +138,7 @@ impl Node {
         let raft_config = raft_config(config, &addresses)?;
         let raft = RaftNode::start(raft_config, Arc::clone(&store), sinks, handlers).await?;
         let drain = CancellationToken::new();
+        let client_gate = Gate::new("client", descriptors::connections_max(config));
         let api = Api::new(Foundation {
             issuer: config.issuer.clone(),
             raft: raft.clone(),
@@ -143,7 +146,9 @@ impl Node {
             history: Arc::clone(&history),
             waits: Arc::clone(&waits),
             metrics: Arc::clone(&metrics),
-            pipeline_limits: PIPELINE_LIMITS,
+            calls_max: config.calls_max,
+            gate: client_gate.clone(),
+            pipeline_limits: pipeline_limits(config),
             draining: drain.clone(),
             started: began,
         });
@@ -154,6 +159,9 @@ impl Node {
             history: Arc::clone(&history),
             metrics: Arc::clone(&metrics),
             waits: Arc::clone(&waits),
+            api: api.clone(),
+            client_gate,
+            http_gate: Gate::new("http", HTTP_CONNECTIONS_MAX),
             started: began,
             stopping: AtomicBool::new(false),
         });
@@ -190,8 +198,10 @@ impl Node {
             served.map_err(|error| failed("peer")(error.to_string()))
         });
         let probe = Arc::clone(&self.watchdog);
+        let gate = probe.http_gate.clone();
         self.tasks.spawn(async move {
-            let served = telemetry::serve(listeners.http, probe, std::future::pending()).await;
+            let served =
+                telemetry::serve(listeners.http, gate, probe, std::future::pending()).await;
             served.map_err(|error| failed("HTTP")(error.to_string()))
         });
         self.look_after_time(&metrics);
@@ -340,6 +350,14 @@ impl Node {
         if closed.await.is_err() {
             tracing::error!("the store panicked while it was closed");
         }
+    }
+}
+
+/// What one stream of operations may have in flight: as many may wait on it as in one queue.
+fn pipeline_limits(config: &Config) -> PipelineLimits {
+    PipelineLimits {
+        operations: config.pipelined_max,
+        waits: usize::try_from(WAITERS_PER_RESOURCE_MAX).unwrap_or(usize::MAX),
     }
 }
 

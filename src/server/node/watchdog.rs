@@ -13,9 +13,10 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use crate::{
     issuer::Replica,
     server::{
-        api::HEALTH_NAMES,
+        api::{Api, HEALTH_NAMES},
         clock::{self, GapDetector},
         history::History,
+        port::Gate,
         raft::RaftNode,
         store::SharedStore,
         telemetry::{Metrics, Probe, Snapshot},
@@ -42,6 +43,9 @@ pub(super) struct Watchdog {
     pub(super) history: Arc<History>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) waits: Arc<Waits>,
+    pub(super) api: Api,
+    pub(super) client_gate: Gate,
+    pub(super) http_gate: Gate,
     pub(super) started: Instant,
     pub(super) stopping: AtomicBool,
 }
@@ -126,6 +130,12 @@ impl Watchdog {
             watchers: history.watchers,
             history_bytes: history.bytes,
             history_oldest_index: history.oldest,
+            calls_in_flight: number(self.api.calls_under_way()),
+            ports: vec![
+                ("client", self.client_gate.counts()),
+                ("peer", self.raft.peer_connections()),
+                ("http", self.http_gate.counts()),
+            ],
             elections: status.elections,
             in_flight: number(status.proposals_in_flight),
             uptime: now.saturating_duration_since(self.started),

@@ -20,7 +20,7 @@ use tokio::{
     time::timeout_at,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::transport::Server;
 
 use super::{
     AppliedSink, FatalError, ForwardError, ForwardHandler, LeaderHint, Leadership, ProposeError,
@@ -42,7 +42,10 @@ use super::{
 use crate::{
     issuer::{Command, LogId, Outcome, codec},
     limits::COMMAND_BYTES_MAX,
-    server::store::SharedStore,
+    server::{
+        port::{Gate, GateCounts},
+        store::SharedStore,
+    },
 };
 
 /// How long the calls of other nodes may still take once this one stops.
@@ -74,6 +77,8 @@ pub(super) struct Inner {
     barrier: Barrier,
     pub(super) leadership: Receiver<Leadership>,
     pub(super) service: PeerService,
+    /// At the peer port.
+    peers: Gate,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -160,6 +165,7 @@ impl RaftNode {
                 barrier,
                 leadership: led,
                 service,
+                peers: Gate::new("peer", settings::PEER_CONNECTIONS_MAX),
                 tasks: TaskTracker::new(),
                 stop,
             }),
@@ -199,7 +205,11 @@ impl RaftNode {
 
     /// Answers the other nodes on `listener`, until [`RaftNode::shutdown`].
     pub async fn serve_peers(&self, listener: TcpListener) -> Result<(), tonic::transport::Error> {
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let incoming = self
+            .inner
+            .peers
+            .clone()
+            .stream(listener, settings::PEER_BEGIN);
         let stop = self.inner.stop.clone();
         let service = self.inner.service.clone().into_server();
         let mut server = settings::peer_server(Server::builder());
@@ -214,6 +224,12 @@ impl RaftNode {
             served = serving => served,
             () = overdue => Ok(()),
         }
+    }
+
+    /// What went through the peer port.
+    #[must_use]
+    pub fn peer_connections(&self) -> GateCounts {
+        self.inner.peers.counts()
     }
 
     /// Proposes a command, and waits until it is applied here, or until `deadline`.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use openraft::{Config, SnapshotPolicy};
 use tonic::transport::Server;
 
+use crate::server::port::Patience;
+
 use super::{FatalError, FatalKind, RaftConfig};
 
 /// Entries in one message to a follower. Bytes bound it as well: see `log`.
@@ -18,6 +20,16 @@ const PURGE_ENTRIES: u64 = 1_000;
 
 /// Flow control windows of incoming streams: several of the largest messages.
 const WINDOW_BYTES: u32 = 8 << 20;
+
+/// Connections at the peer port: a member has a handful, and a node that comes back may have opened new
+/// ones before its old ones are known to be gone.
+pub(super) const PEER_CONNECTIONS_MAX: usize = 256;
+
+/// A peer begins with the preface of HTTP/2 and a frame of settings, or is none.
+pub(super) const PEER_BEGIN: Patience = Patience::Begin {
+    bytes: 24 + 9,
+    within: Duration::from_secs(5),
+};
 
 /// openraft's configuration.
 pub(super) fn openraft(config: &RaftConfig) -> Result<Config, FatalError> {

@@ -1,6 +1,6 @@
 //! The HTTP port: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs the process.
 
-use std::{future::Future, io, sync::Arc};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -10,6 +10,8 @@ use axum::{
     routing::get,
 };
 use tokio::net::TcpListener;
+
+use crate::server::port::{Connection, Gate, Patience};
 
 /// What the HTTP port asks of a node.
 pub trait Probe: Send + Sync + 'static {
@@ -25,6 +27,31 @@ pub trait Probe: Send + Sync + 'static {
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// How long a request may take to arrive, or an answer to be taken. Longer than the usual time between
+/// two scrapes, so that a scraper keeps its connection.
+const PATIENCE: Patience = Patience::Ask {
+    within: Duration::from_secs(75),
+};
+
+/// The port, as axum takes it.
+struct Port {
+    listener: TcpListener,
+    gate: Gate,
+}
+
+impl axum::serve::Listener for Port {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        self.gate.accept(&self.listener, PATIENCE).await
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
 /// Serves until `shutdown`.
 ///
 /// # Errors
@@ -32,6 +59,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
+    gate: Gate,
     probe: Arc<dyn Probe>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -40,7 +68,7 @@ pub async fn serve(
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .with_state(probe);
-    axum::serve(listener, router)
+    axum::serve(Port { listener, gate }, router)
         .with_graceful_shutdown(shutdown)
         .await
 }

@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter, filter::LevelFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,15 @@ pub enum LogFormat {
 ///
 /// What is wrong with them.
 pub fn check_level(level: &str) -> Result<(), String> {
+    for filter in level.split(',').map(str::trim) {
+        // The library would take a word that is no level for the name of a part, and be silent.
+        let bare = !filter.contains(['=', '[', ':']);
+        if bare && filter.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "`{filter}` is no level; for a part, write {filter}=LEVEL"
+            ));
+        }
+    }
     filter(level).map(drop)
 }
 

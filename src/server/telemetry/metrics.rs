@@ -18,7 +18,7 @@ use super::table::{METRICS, MetricKind};
 
 /// One label with a value known at compile time.
 pub(super) type Label = [(&'static str, &'static str); 1];
-type Counters = Family<Label, Counter>;
+pub(super) type Counters = Family<Label, Counter>;
 
 /// A counter, as the rest of the server knows it.
 #[derive(Clone, Debug, Default)]
@@ -114,6 +114,9 @@ pub struct Metrics {
     pub watch_events: Count,
     /// `fencepost_watches_lost_total`.
     pub watches_lost: Count,
+    pub(super) connections: Family<Label, Gauge>,
+    pub(super) connections_refused: Counters,
+    pub(super) accept_failures: Counters,
     pub(super) roles: Family<Label, Gauge>,
     pub(super) levels: Levels,
 }
@@ -123,6 +126,7 @@ pub struct Metrics {
 pub(super) struct Levels {
     pub(super) elections: Counter,
     pub(super) in_flight: Gauge,
+    pub(super) calls_in_flight: Gauge,
     pub(super) term: Gauge,
     pub(super) leader_id: Gauge,
     pub(super) voters: Gauge,
@@ -222,6 +226,13 @@ impl Metrics {
             audit_failures: count(r, "fencepost_audit_failures_total"),
             watch_events: count(r, "fencepost_watch_events_total"),
             watches_lost: count(r, "fencepost_watches_lost_total"),
+            connections: listed(r, "fencepost_connections", Family::default()),
+            connections_refused: listed(
+                r,
+                "fencepost_connections_refused_total",
+                Counters::default(),
+            ),
+            accept_failures: listed(r, "fencepost_accept_failures_total", Counters::default()),
             roles: listed(r, "fencepost_role", Family::default()),
             levels,
             registry: Mutex::new(registry),
@@ -293,6 +304,7 @@ impl Levels {
         let mut level = |name| listed(r, name, Gauge::default());
         let levels = Levels {
             in_flight: level("fencepost_proposals_in_flight"),
+            calls_in_flight: level("fencepost_calls_in_flight"),
             term: level("fencepost_term"),
             leader_id: level("fencepost_leader_id"),
             voters: level("fencepost_voters"),

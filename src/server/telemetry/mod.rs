@@ -17,6 +17,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::server::port::GateCounts;
 
     /// A node that has done a little of everything.
     fn busy() -> Metrics {
@@ -41,6 +42,7 @@ mod tests {
         metrics.set(&Snapshot {
             role: "leader",
             term: 7,
+            ports: vec![("client", GateCounts::default())],
             ready: true,
             ..Snapshot::default()
         });

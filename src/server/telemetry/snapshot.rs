@@ -5,6 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::Metrics;
+use crate::server::port::GateCounts;
 
 /// The roles that a node can have, as the metric names them.
 pub const ROLES: [&str; 5] = ["leader", "follower", "candidate", "learner", "forming"];
@@ -50,6 +51,10 @@ pub struct Snapshot {
     pub history_bytes: u64,
     /// The oldest cursor that it reaches back to.
     pub history_oldest_index: u64,
+    /// Calls of clients that are under way, waits in line aside.
+    pub calls_in_flight: u64,
+    /// What went through each port, by its name.
+    pub ports: Vec<(&'static str, GateCounts)>,
     /// Terms that began since the process started.
     pub elections: u64,
     /// Proposals that have not come back.
@@ -88,6 +93,18 @@ impl Metrics {
         for role in ROLES {
             let has = u64::from(role == now.role);
             set(&self.roles.get_or_create(&[("role", role)]), has);
+        }
+        set(&levels.calls_in_flight, now.calls_in_flight);
+        for (port, counts) in &now.ports {
+            let port = [("port", *port)];
+            set(&self.connections.get_or_create(&port), counts.open);
+            for (family, count) in [
+                (&self.connections_refused, counts.refused),
+                (&self.accept_failures, counts.failures),
+            ] {
+                let counter = family.get_or_create(&port);
+                counter.inner().store(count, Ordering::Relaxed);
+            }
         }
         set(&levels.resident_bytes, resident_bytes().unwrap_or(0));
         let counters = [

@@ -125,6 +125,27 @@ pub const METRICS: &[Metric] = &[
         "1 when /readyz answers 200, otherwise 0.",
     ),
     gauge(
+        "fencepost_calls_in_flight",
+        "Calls of clients that are under way at this node, each operation of a Pipeline counted, waits in \
+         line aside.",
+    ),
+    Metric {
+        name: "fencepost_connections",
+        kind: MetricKind::Gauge,
+        labels: &["port"],
+        help: "Connections that are open at a port of this node: client, peer, http.",
+    },
+    labelled(
+        "fencepost_connections_refused_total",
+        &["port"],
+        "Connections that this node closed at once, because the port had as many as it may have.",
+    ),
+    labelled(
+        "fencepost_accept_failures_total",
+        &["port"],
+        "Times that no connection could be let in, for instance without a file descriptor left.",
+    ),
+    gauge(
         "fencepost_live_leases",
         "Live grants in the state of this node.",
     ),

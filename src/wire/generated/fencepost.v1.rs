@@ -1603,6 +1603,17 @@ pub struct StatusResponse {
     pub history_oldest_index: u64,
     #[prost(uint64, tag = "24")]
     pub history_bytes: u64,
+    /// Connections of clients at this node, and how many there may be.
+    #[prost(uint64, tag = "25")]
+    pub connections: u64,
+    #[prost(uint64, tag = "26")]
+    pub connections_max: u64,
+    /// Calls under way at this node, each operation of a Pipeline counted and waits in line aside, and beyond
+    /// how many new ones are refused.
+    #[prost(uint64, tag = "27")]
+    pub calls: u64,
+    #[prost(uint64, tag = "28")]
+    pub calls_max: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Member {

@@ -1,5 +1,7 @@
 //! `Pipeline`: many operations on one stream, each as if it were a call of its own.
 
+mod in_flight;
+mod leaders;
 pub(crate) mod stream;
 
 use std::collections::BTreeSet;

@@ -9,6 +9,7 @@ use crate::{
         api::{
             Api,
             asked::{self, RevokeAsked},
+            calls::Kind,
             issuer::ended,
             method::{Halt, Method},
             propose::mismatched,
@@ -29,6 +30,7 @@ pub(in crate::server::api) struct Revoke;
 impl Method for Revoke {
     const PATH: &'static str = "/fencepost.v1.Cluster/Revoke";
     const NAME: &'static str = "Revoke";
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::RevokeRequest;
     type Response = v1::RevokeResponse;
     type Asked = RevokeAsked;
@@ -82,6 +84,7 @@ pub(in crate::server::api) struct RaiseFloor;
 impl Method for RaiseFloor {
     const PATH: &'static str = "/fencepost.v1.Cluster/RaiseFloor";
     const NAME: &'static str = "RaiseFloor";
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::RaiseFloorRequest;
     type Response = v1::RaiseFloorResponse;
     type Asked = u64;

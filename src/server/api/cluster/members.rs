@@ -6,6 +6,7 @@ use super::status::member;
 use crate::{
     server::api::{
         Api, asked,
+        calls::Kind,
         method::{Halt, Method},
         propose::unchanged,
     },
@@ -29,6 +30,7 @@ impl Method for AddNode {
     const PATH: &'static str = "/fencepost.v1.Cluster/AddNode";
     const NAME: &'static str = "AddNode";
     const PASS_ON_MAX: Duration = CHANGE_MAX;
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::AddNodeRequest;
     type Response = v1::AddNodeResponse;
     type Asked = (u64, String);
@@ -77,6 +79,7 @@ impl Method for Promote {
     const PATH: &'static str = "/fencepost.v1.Cluster/Promote";
     const NAME: &'static str = "Promote";
     const PASS_ON_MAX: Duration = CHANGE_MAX;
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::PromoteRequest;
     type Response = v1::PromoteResponse;
     type Asked = u64;
@@ -106,6 +109,7 @@ impl Method for RemoveNode {
     const PATH: &'static str = "/fencepost.v1.Cluster/RemoveNode";
     const NAME: &'static str = "RemoveNode";
     const PASS_ON_MAX: Duration = CHANGE_MAX;
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::RemoveNodeRequest;
     type Response = v1::RemoveNodeResponse;
     type Asked = u64;
@@ -136,6 +140,7 @@ impl Method for TransferLeader {
     const PATH: &'static str = "/fencepost.v1.Cluster/TransferLeader";
     const NAME: &'static str = "TransferLeader";
     const PASS_ON_MAX: Duration = CHANGE_MAX;
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::TransferLeaderRequest;
     type Response = v1::TransferLeaderResponse;
     /// `None`: whoever is furthest along.

@@ -10,6 +10,7 @@ use crate::{
         api::{
             Api,
             asked::{self, Claim},
+            calls::Kind,
             method::{Halt, Method},
             propose::mismatched,
         },
@@ -28,6 +29,7 @@ pub(in crate::server::api) struct Release;
 impl Method for Release {
     const PATH: &'static str = "/fencepost.v1.Issuer/Release";
     const NAME: &'static str = "Release";
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::ReleaseRequest;
     type Response = v1::ReleaseResponse;
     type Asked = Claim;

@@ -8,6 +8,7 @@ use crate::{
     server::api::{
         Api,
         asked::{self, RenewAsked},
+        calls::Kind,
         method::{Halt, Method},
     },
     token::TokenValue,
@@ -24,6 +25,7 @@ pub(in crate::server::api) struct Renew;
 impl Method for Renew {
     const PATH: &'static str = "/fencepost.v1.Issuer/Renew";
     const NAME: &'static str = "Renew";
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::RenewRequest;
     type Response = v1::RenewResponse;
     type Asked = Vec<RenewAsked>;

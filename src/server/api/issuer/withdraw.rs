@@ -10,6 +10,7 @@ use crate::{
         api::{
             Api,
             asked::{self, WithdrawAsked},
+            calls::Kind,
             method::{Halt, Method},
             propose::mismatched,
         },
@@ -28,6 +29,7 @@ pub(in crate::server::api) struct Withdraw;
 impl Method for Withdraw {
     const PATH: &'static str = "/fencepost.v1.Issuer/Withdraw";
     const NAME: &'static str = "Withdraw";
+    const KIND: Kind = Kind::Keeps;
     type Request = v1::WithdrawRequest;
     type Response = v1::WithdrawResponse;
     type Asked = WithdrawAsked;

@@ -64,7 +64,10 @@ async fn run(
     out: mpsc::UnboundedSender<Batch>,
 ) -> Result<(), Status> {
     let start = |request, share| operation::carry_out(&api, request, share);
-    let work = Work::new(&api, requests, &room, out, start);
+    // The runtime gives a task a budget of 128 steps; whatever this one polls beyond them is put off until
+    // after everything that is new by then, so that under load an operation could wait for seconds while
+    // thousands pass it. `Work` has bounds of its own.
+    let work = tokio::task::unconstrained(Work::new(&api, requests, &room, out, start));
     let overdue = async {
         api.draining.cancelled().await;
         tokio::time::sleep(LAST_ANSWERS_MAX).await;

@@ -11,11 +11,11 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::WaitForCancellationFutureOwned;
-use tonic::{Code, Status, Streaming};
+use tonic::{Status, Streaming};
 
 use super::{Batch, Leaving, Room, Share, operation};
 use crate::{
-    server::api::{Api, propose::stopping},
+    server::api::{Api, propose::stopping, unreadable::unreadable},
     wire::{
         failure::{Failure, Reason},
         v1::PipelineRequest,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Requests that are read before other tasks have their turn.
-const READ_AT_ONCE: usize = 256;
+const READ_AT_ONCE: usize = 64;
 
 /// The task, as a future that is ready when the stream is to end.
 pub(super) struct Work<'a, Start, Running> {
@@ -121,11 +121,10 @@ where
     /// The bytes are no request: what is in flight is answered, but where the next request begins nobody
     /// knows. A caller that is gone is told nothing.
     fn unreadable(&self, status: Status) -> Status {
-        if status.code() == Code::Cancelled {
-            return status;
+        match unreadable(&status) {
+            Some(failure) => self.api.failed(failure),
+            None => status,
         }
-        let limit = format!("a PipelineRequest that can be read ({})", status.message());
-        self.api.failed(Failure::invalid("message", limit))
     }
 }
 
