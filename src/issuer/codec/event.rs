@@ -15,30 +15,7 @@ const LEFT: u8 = 7;
 
 pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
     match event {
-        Event::Granted {
-            resource,
-            holder,
-            token,
-            ttl,
-            lease,
-            request,
-            after_wait,
-        } => {
-            bytes.put_u8(if *after_wait {
-                GRANTED_AFTER_WAIT
-            } else {
-                GRANTED
-            });
-            bytes.put_text(resource.as_str());
-            bytes.put_text(holder.as_str());
-            fields::put_token(bytes, token);
-            fields::put_ttl(bytes, *ttl);
-            bytes.put(request.as_bytes());
-            // A grant at once begins with its TTL.
-            if *after_wait {
-                fields::put_ttl(bytes, *lease);
-            }
-        }
+        Event::Granted { .. } => put_granted(bytes, event),
         Event::Renewed {
             resource,
             // The token names the grant, and its `Granted` named the holder.
@@ -69,24 +46,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
             bytes.put_varint(*renewals);
             fields::put_reason(bytes, reason.as_ref());
         }
-        Event::Queued {
-            resource,
-            holder,
-            request,
-            attempt,
-            position,
-            ttl,
-            wait_ms,
-        } => {
-            bytes.put_u8(QUEUED);
-            bytes.put_text(resource.as_str());
-            bytes.put_text(holder.as_str());
-            bytes.put(request.as_bytes());
-            bytes.put_varint(u64::from(*attempt));
-            bytes.put_varint(u64::from(*position));
-            fields::put_ttl(bytes, *ttl);
-            bytes.put_varint(u64::from(*wait_ms));
-        }
+        Event::Queued { .. } => put_queued(bytes, event),
         Event::Left {
             resource,
             holder,
@@ -104,4 +64,55 @@ pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
             bytes.put_u64(*floor);
         }
     }
+}
+
+fn put_granted(bytes: &mut Vec<u8>, event: &Event) {
+    let Event::Granted {
+        resource,
+        holder,
+        token,
+        ttl,
+        lease,
+        request,
+        after_wait,
+    } = event
+    else {
+        return;
+    };
+    bytes.put_u8(match after_wait {
+        true => GRANTED_AFTER_WAIT,
+        false => GRANTED,
+    });
+    bytes.put_text(resource.as_str());
+    bytes.put_text(holder.as_str());
+    fields::put_token(bytes, token);
+    fields::put_ttl(bytes, *ttl);
+    bytes.put(request.as_bytes());
+    // A grant at once begins with its TTL.
+    if *after_wait {
+        fields::put_ttl(bytes, *lease);
+    }
+}
+
+fn put_queued(bytes: &mut Vec<u8>, event: &Event) {
+    let Event::Queued {
+        resource,
+        holder,
+        request,
+        attempt,
+        position,
+        ttl,
+        wait_ms,
+    } = event
+    else {
+        return;
+    };
+    bytes.put_u8(QUEUED);
+    bytes.put_text(resource.as_str());
+    bytes.put_text(holder.as_str());
+    bytes.put(request.as_bytes());
+    bytes.put_varint(u64::from(*attempt));
+    bytes.put_varint(u64::from(*position));
+    fields::put_ttl(bytes, *ttl);
+    bytes.put_varint(u64::from(*wait_ms));
 }
