@@ -234,7 +234,8 @@ fn same_queues(machine: &Machine, oracle: &Oracle, dice: &mut Dice) -> Result<()
         .waiting()
         .map(|asked| (asked.key, asked.attempt))
         .collect();
-    (places.sort(), should.sort());
+    places.sort();
+    should.sort();
     expect("places", places, should)?;
     if oracle.asked.is_empty() {
         return Ok(());

@@ -147,12 +147,11 @@ impl Traffic {
     /// An earlier acquire is sent again: mostly a recent one, mostly unchanged. Or one comes that was
     /// held back.
     fn again(&mut self) -> Acquire {
-        if self.sent.is_empty() || self.dice.one_in(6) {
-            if let Some(mut acquire) = self.held_back.pop() {
-                acquire.attempt = u32::try_from(self.dice.below(5)).unwrap();
-                self.sent.push(acquire.clone());
-                return acquire;
-            }
+        let comes = self.sent.is_empty() || self.dice.one_in(6);
+        if comes && let Some(mut acquire) = self.held_back.pop() {
+            acquire.attempt = u32::try_from(self.dice.below(5)).unwrap();
+            self.sent.push(acquire.clone());
+            return acquire;
         }
         if self.sent.is_empty() {
             return self.acquire();

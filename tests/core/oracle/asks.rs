@@ -18,10 +18,10 @@ impl Oracle {
         events: &mut Vec<Event>,
     ) -> AcquireOutcome {
         let known = self.known(&acquire.request);
-        if let Some(known) = known {
-            if self.asked[known].came_out != CameOut::Marked {
-                return self.replay(known, acquire);
-            }
+        if let Some(known) = known
+            && self.asked[known].came_out != CameOut::Marked
+        {
+            return self.replay(known, acquire);
         }
         if self.too_old(at, acquire) {
             return AcquireOutcome::TooOld;

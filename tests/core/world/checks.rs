@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fencepost::grant::{EndedHow, LeftHow};
 use fencepost::issuer::{
-    Acquire, AcquireOutcome, Command, Event, Outcome, RequestKey, WithdrawOutcome,
+    Acquire, AcquireOutcome, Command, Event, Leaving, Outcome, PromoteOutcome, RequestKey,
+    WithdrawOutcome,
 };
 use fencepost::resource::{Holder, ResourceName};
 use fencepost::token::TokenValue;
@@ -247,7 +248,7 @@ impl Checks {
                 }
             }
             (LeftHow::Withdrawn | LeftHow::Detached, Command::Withdraw(withdraw)) => {
-                let of = |leaving: &&fencepost::issuer::Leaving| leaving.request == *request;
+                let of = |leaving: &&Leaving| leaving.request == *request;
                 let attempt = withdraw.places.iter().find(of).map(|of| of.attempt);
                 if attempt.is_none_or(|attempt| attempt < place.attempt) {
                     return fires("FAIR", format!("{request} left, and had come back"));
@@ -292,10 +293,8 @@ impl Checks {
                     }
                 }
             }
-            (Command::Promote(_), Outcome::Promote(outcome)) => {
-                if *outcome != fencepost::issuer::PromoteOutcome::Nothing {
-                    self.count("promoted");
-                }
+            (Command::Promote(_), Outcome::Promote(PromoteOutcome::Granted { .. })) => {
+                self.count("promoted");
             }
             _ => {}
         }
