@@ -185,7 +185,7 @@ async fn a_command_whose_lease_was_taken_away_is_killed_at_once() {
     let files = tempfile::tempdir().unwrap();
     let node = renewing(|| Act::Ended(EndedHow::Revoked)).await;
     let script = "trap 'echo asked' TERM; while :; do sleep 0.01; done";
-    let printed = ends_with(hold(&node, &["--ttl", "1s"], script, files.path()), 124);
+    let printed = ends_with(hold(&node, &["--ttl", "3s"], script, files.path()), 124);
     assert!(printed.contains("the grant is revoked"), "{printed}");
     assert!(
         !printed.contains("asked"),
