@@ -10,7 +10,10 @@ use rustix::{
         Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
     },
 };
-use tokio::process::{Child, Command};
+use tokio::{
+    process::{Child, Command},
+    signal::unix,
+};
 
 use super::{PART, leash};
 
@@ -44,7 +47,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts `command` with what it must know about `held` in its environment.
+    /// Starts `command` with what it must know about `held` in its environment. It stands still before its
+    /// first instruction, until it is told to go on, see [`ready`](Self::ready).
     pub(super) fn start(command: &[OsString], held: &Held) -> io::Result<Self> {
         adopt_orphans();
         let sequencer = held.sequencer();
@@ -66,6 +70,17 @@ impl Running {
         let group = pid.and_then(Pid::from_raw);
         let group = group.ok_or_else(|| io::Error::other("the command has no process id"))?;
         Ok(Self { process, group })
+    }
+
+    /// Waits until it stands still; false when it has ended instead.
+    pub(super) async fn ready(&mut self, children: &mut unix::Signal) -> bool {
+        while self.stopped_by() != Some(Signal::STOP) {
+            tokio::select! {
+                _ = self.process.wait() => return false,
+                _ = children.recv() => {}
+            }
+        }
+        true
     }
 
     /// Waits for the end of its first process. It may be cancelled and called again.

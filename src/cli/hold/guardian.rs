@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// The process group to be killed.
     #[arg(long)]
     group: i32,
+    /// The first deadline.
+    #[arg(long)]
+    until: u64,
 }
 
 /// Guards until the command has ended. Deadlines come as lines on standard input: microseconds since the
@@ -42,7 +45,7 @@ pub(super) fn run(args: &Args) -> exit::Outcome {
         // A polite kill of everything called fencepost must not take the guardian first.
         let _deaf = Stop::listen()?;
         let orders = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
-        if !done(BufReader::new(orders)).await
+        if !done(args.until, BufReader::new(orders)).await
             && let Some(group) = Pid::from_raw(args.group)
         {
             // Nobody may be left in it.
@@ -53,9 +56,9 @@ pub(super) fn run(args: &Args) -> exit::Outcome {
 }
 
 /// Whether the command ended in good time.
-async fn done(input: impl AsyncBufRead + Unpin) -> bool {
+async fn done(until: u64, input: impl AsyncBufRead + Unpin) -> bool {
     let mut lines = input.lines();
-    let mut deadline = BootClock.now().plus(Duration::from_secs(86_400));
+    let mut deadline = BootInstant::from_boot(Duration::from_micros(until));
     loop {
         let line = tokio::select! {
             biased;
@@ -80,10 +83,11 @@ pub(super) struct Guardian {
 }
 
 impl Guardian {
-    /// Starts it for `group`.
-    pub(super) fn start(group: Pid) -> io::Result<Self> {
+    /// Starts it for `group`, which may run until `deadline`.
+    pub(super) fn start(group: Pid, deadline: BootInstant) -> io::Result<Self> {
         let group = group.as_raw_nonzero().to_string();
-        let mut command = command::of_part(&[NAME, "--group", &group])?;
+        let until = deadline.since_boot().as_micros().to_string();
+        let mut command = command::of_part(&[NAME, "--group", &group, "--until", &until])?;
         command
             .stdin(Stdio::piped())
             // Whoever reads the command's output must not wait for the guardian's end, too.

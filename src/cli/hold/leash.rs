@@ -2,8 +2,10 @@
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt as _, process::Command};
 
+use rustix::process::{Signal, getpid, kill_process};
+
 use super::super::{
-    exit::{self, COMMAND_NOT_FOUND, COMMAND_NOT_RUNNABLE, Failure},
+    exit::{self, COMMAND_NOT_FOUND, COMMAND_NOT_RUNNABLE, Failure, HOLD_FAILED},
     leash,
 };
 
@@ -25,6 +27,10 @@ pub(crate) struct Args {
 /// user (set-user-id programs, `sudo`): then the guardian alone is left.
 pub(super) fn run(args: &Args) -> exit::Outcome {
     leash::take(args.parent)?;
+    // Stands still until the guardian knows the deadline and the terminal is lent: not a moment of the
+    // command is unguarded, whatever happens to `hold` meanwhile.
+    let stopped = kill_process(getpid(), Signal::STOP);
+    stopped.map_err(|error| Failure::new(HOLD_FAILED, format_args!("cannot stop: {error}")))?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::silent(COMMAND_NOT_FOUND));
     };

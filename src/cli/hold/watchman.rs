@@ -1,10 +1,10 @@
 //! Watching over the command while it runs: the lease, the signals, its end.
 
 use std::{
-    ffi::OsString, os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration,
+    ffi::OsString, io, os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration,
 };
 
-use fencepost::client::{BootInstant, Held, Lost};
+use fencepost::client::{BootClock, BootInstant, Clock as _, Held, Lost};
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
@@ -41,34 +41,14 @@ pub(super) async fn run(
     grace: Duration,
     signals: Signals,
 ) -> exit::Outcome {
-    let failed = |what: &str, error: std::io::Error| {
+    let failed = |error| {
         Failure::new(
             HOLD_FAILED,
-            format_args!("{what} could not be started: {error}"),
+            format_args!("the command cannot be run: {error}"),
         )
     };
-    let mut running =
-        Running::start(command, held).map_err(|error| failed("the command", error))?;
-    let guardian = match Guardian::start(running.group) {
-        Ok(guardian) => guardian,
-        Err(error) => {
-            running.kill().await;
-            return Err(failed("the guardian of the command", error));
-        }
-    };
-    let children = signal(SignalKind::child()).map_err(|error| failed("listening", error))?;
-    let mut watch = Watch {
-        running,
-        held,
-        grace,
-        guardian,
-        signals,
-        children,
-        terminal: Terminal::ours(),
-    };
-    if let Some(terminal) = &watch.terminal {
-        terminal.lend(watch.running.group);
-    }
+    let watch = Watch::begin(command, held, grace, signals).await;
+    let mut watch = watch.map_err(failed)?;
     let end = watch.until_the_end().await;
     if !matches!(end, Ok(End::Killed(_))) {
         watch.clear().await;
@@ -78,7 +58,7 @@ pub(super) async fn run(
     }
     watch.guardian.dismiss().await;
     let resource = quoted(held.resource().as_str());
-    match end.map_err(|error| failed("waiting for the command", error))? {
+    match end.map_err(failed)? {
         End::Own(status) => own(status),
         End::Asked => Err(Failure::new(
             LEASE_LOST,
@@ -89,6 +69,11 @@ pub(super) async fn run(
             format_args!("the command was ended: {lost}"),
         )),
     }
+}
+
+/// When the guardian is to strike.
+fn strike_at(held: &Held, safe_until: BootInstant) -> BootInstant {
+    safe_until.minus((held.acquired().lease / 40).min(STRIKE_BEFORE))
 }
 
 /// The command's own code is ours.
@@ -116,9 +101,48 @@ struct Watch<'a> {
     terminal: Option<Terminal>,
 }
 
-impl Watch<'_> {
+impl<'a> Watch<'a> {
+    /// Starts the command: only once its guardian knows the deadline and the terminal is lent does it go on
+    /// from where it stands still.
+    async fn begin(
+        command: &[OsString],
+        held: &'a Held,
+        grace: Duration,
+        signals: Signals,
+    ) -> io::Result<Self> {
+        let mut children = signal(SignalKind::child())?;
+        let mut running = Running::start(command, held)?;
+        // What was lost already is killed at once.
+        let deadline = held
+            .safe_until()
+            .map_or_else(|| BootClock.now(), |until| strike_at(held, until));
+        let guardian = match Guardian::start(running.group, deadline) {
+            Ok(guardian) => guardian,
+            Err(error) => {
+                running.kill().await;
+                return Err(error);
+            }
+        };
+        let terminal = Terminal::ours();
+        if let Some(terminal) = &terminal {
+            terminal.lend(running.group);
+        }
+        if running.ready(&mut children).await {
+            running.signal(Signal::CONT);
+        }
+        Ok(Self {
+            running,
+            held,
+            grace,
+            guardian,
+            signals,
+            children,
+            terminal,
+        })
+    }
+
     /// Returns when the first process of the command has ended.
-    async fn until_the_end(&mut self) -> std::io::Result<End> {
+    async fn until_the_end(&mut self) -> io::Result<End> {
         let mut lost = std::pin::pin!(self.held.lost());
         let mut running_out = std::pin::pin!(self.held.running_out(self.grace));
         let mut asked = false;
@@ -186,15 +210,13 @@ impl Watch<'_> {
     }
 
     async fn extend(&mut self, safe_until: BootInstant) {
-        let before = (self.held.acquired().lease / 40).min(STRIKE_BEFORE);
-        let deadline = safe_until.minus(before);
+        let deadline = strike_at(self.held, safe_until);
         if self.guardian.extend(deadline).await.is_ok() {
             return;
         }
         // Somebody killed or stopped it. Without a second one this process still does what it can.
-        if let Ok(guardian) = Guardian::start(self.running.group) {
+        if let Ok(guardian) = Guardian::start(self.running.group, deadline) {
             self.guardian = guardian;
-            let _ = self.guardian.extend(deadline).await;
         }
     }
 
