@@ -127,6 +127,9 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
     evidence.facts.sometimes = must_have_happened(&counts, &faults, &shared, calm_rate);
     report::print(&evidence, &counts, &faults, &shared);
     let green = evidence.judge();
+    if !green {
+        report::keep_operations(&evidence, &cluster.place.dir().join("operations.txt"));
+    }
     let contradictions = shared.contradictions.lock().unwrap().clone();
     assert_eq!(
         contradictions,

@@ -1,6 +1,6 @@
 //! What a run prints: how much happened, and how long nobody was granted anything after each fault.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use super::{client::Shared, nemesis::Done, schedule::What};
 use crate::{
@@ -128,6 +128,8 @@ pub(crate) fn print(evidence: &Evidence, counts: &Counts, faults: &[Done], share
     println!("{counts:?}");
     let lost = shared.lost.load(std::sync::atomic::Ordering::Relaxed);
     println!("handles lost   {lost}");
+    let came_back = shared.came_back.load(std::sync::atomic::Ordering::Relaxed);
+    println!("came back      {came_back}");
     for watched in &evidence.watched {
         println!(
             "watcher {} of {:?}: up to {} on {} streams{}",
@@ -164,4 +166,11 @@ pub(crate) fn print(evidence: &Evidence, counts: &Counts, faults: &[Done], share
             median.as_millis()
         );
     }
+}
+
+/// Writes down what the callers saw, beside what the nodes wrote: a run that failed is looked into with
+/// both.
+pub(crate) fn keep_operations(evidence: &Evidence, path: &Path) {
+    let lines = evidence.operations.iter().map(|op| format!("{op:?}\n"));
+    fs::write(path, lines.collect::<String>()).unwrap();
 }

@@ -9,6 +9,8 @@
 //! The harness keeps few callers on one resource (about eight at a time), so that the search ends; one
 //! that takes too many steps is *unknown*.
 
+#[cfg(test)]
+mod beside_stateright;
 mod items;
 mod model;
 mod search;
