@@ -31,7 +31,7 @@ use crate::{
     resource::IssuerName,
     server::{
         history::History,
-        port::Gate,
+        port::Entrance,
         raft::{Leadership, RaftNode, Role},
         store::SharedStore,
         telemetry::{CallMetrics, Count, Metrics},
@@ -91,7 +91,7 @@ pub struct Parts {
     renewals: Renewals,
     calls: Calls,
     /// At the client port.
-    gate: Gate,
+    entrance: Entrance,
     pipeline_limits: PipelineLimits,
     /// The node stops: whatever waits for more from its callers, or would last, ends.
     draining: CancellationToken,
@@ -123,7 +123,7 @@ pub struct Foundation {
     /// Calls that may be under way at once, waits in line aside.
     pub calls_max: usize,
     /// Who is let in at the client port.
-    pub gate: Gate,
+    pub entrance: Entrance,
     /// What one stream of operations may have in flight.
     pub pipeline_limits: PipelineLimits,
     /// Cancelled when the node stops: whatever lasts, or waits for more from its caller, ends then.
@@ -153,7 +153,7 @@ impl Api {
             waits: parts.waits,
             metrics,
             calls: Calls::new(parts.calls_max),
-            gate: parts.gate,
+            entrance: parts.entrance,
             pipeline_limits: parts.pipeline_limits,
             draining: parts.draining,
             started: parts.started,

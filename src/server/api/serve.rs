@@ -60,7 +60,7 @@ pub async fn serve(
     health: HealthService,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
-    let incoming = api.gate.clone().stream(listener, BEGIN);
+    let incoming = api.entrance.clone().stream(listener, BEGIN);
     Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)

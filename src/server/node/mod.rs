@@ -29,7 +29,7 @@ use super::{
     config::{Config, Membership},
     expiry,
     history::{self, History},
-    port::Gate,
+    port::Entrance,
     raft::{
         AppliedSink, Bootstrap, FatalError, FatalKind, ForwardHandler, FoundingList, Handlers,
         RaftConfig, RaftNode, SnapshotPolicy, Timing, VouchHandler,
@@ -138,7 +138,7 @@ impl Node {
         let raft_config = raft_config(config, &addresses)?;
         let raft = RaftNode::start(raft_config, Arc::clone(&store), sinks, handlers).await?;
         let drain = CancellationToken::new();
-        let client_gate = Gate::new("client", descriptors::connections_max(config));
+        let client_entrance = Entrance::new("client", descriptors::connections_max(config));
         let api = Api::new(Foundation {
             issuer: config.issuer.clone(),
             raft: raft.clone(),
@@ -147,7 +147,7 @@ impl Node {
             waits: Arc::clone(&waits),
             metrics: Arc::clone(&metrics),
             calls_max: config.calls_max,
-            gate: client_gate.clone(),
+            entrance: client_entrance.clone(),
             pipeline_limits: pipeline_limits(config),
             draining: drain.clone(),
             started: began,
@@ -160,8 +160,8 @@ impl Node {
             metrics: Arc::clone(&metrics),
             waits: Arc::clone(&waits),
             api: api.clone(),
-            client_gate,
-            http_gate: Gate::new("http", HTTP_CONNECTIONS_MAX),
+            client_entrance,
+            http_entrance: Entrance::new("http", HTTP_CONNECTIONS_MAX),
             started: began,
             stopping: AtomicBool::new(false),
         });
@@ -198,10 +198,10 @@ impl Node {
             served.map_err(|error| failed("peer")(error.to_string()))
         });
         let probe = Arc::clone(&self.watchdog);
-        let gate = probe.http_gate.clone();
+        let entrance = probe.http_entrance.clone();
         self.tasks.spawn(async move {
             let served =
-                telemetry::serve(listeners.http, gate, probe, std::future::pending()).await;
+                telemetry::serve(listeners.http, entrance, probe, std::future::pending()).await;
             served.map_err(|error| failed("HTTP")(error.to_string()))
         });
         self.look_after_time(&metrics);

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tonic::transport::server::Connected;
 
-use super::gate::Place;
+use super::entrance::Place;
 use crate::server::clock;
 
 /// What a connection must do in time.

@@ -43,7 +43,7 @@ use crate::{
     issuer::{Command, LogId, Outcome, codec},
     limits::COMMAND_BYTES_MAX,
     server::{
-        port::{Gate, GateCounts},
+        port::{Entrance, EntranceCounts},
         store::SharedStore,
     },
 };
@@ -78,7 +78,7 @@ pub(super) struct Inner {
     pub(super) leadership: Receiver<Leadership>,
     pub(super) service: PeerService,
     /// At the peer port.
-    peers: Gate,
+    peers: Entrance,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -165,7 +165,7 @@ impl RaftNode {
                 barrier,
                 leadership: led,
                 service,
-                peers: Gate::new("peer", settings::PEER_CONNECTIONS_MAX),
+                peers: Entrance::new("peer", settings::PEER_CONNECTIONS_MAX),
                 tasks: TaskTracker::new(),
                 stop,
             }),
@@ -228,7 +228,7 @@ impl RaftNode {
 
     /// What went through the peer port.
     #[must_use]
-    pub fn peer_connections(&self) -> GateCounts {
+    pub fn peer_connections(&self) -> EntranceCounts {
         self.inner.peers.counts()
     }
 

@@ -11,7 +11,7 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use crate::server::port::{Connection, Gate, Patience};
+use crate::server::port::{Connection, Entrance, Patience};
 
 /// What the HTTP port asks of a node.
 pub trait Probe: Send + Sync + 'static {
@@ -36,7 +36,7 @@ const PATIENCE: Patience = Patience::Ask {
 /// The port, as axum takes it.
 struct Port {
     listener: TcpListener,
-    gate: Gate,
+    entrance: Entrance,
 }
 
 impl axum::serve::Listener for Port {
@@ -44,7 +44,7 @@ impl axum::serve::Listener for Port {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        self.gate.accept(&self.listener, PATIENCE).await
+        self.entrance.accept(&self.listener, PATIENCE).await
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -59,7 +59,7 @@ impl axum::serve::Listener for Port {
 /// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
-    gate: Gate,
+    entrance: Entrance,
     probe: Arc<dyn Probe>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -68,7 +68,7 @@ pub async fn serve(
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .with_state(probe);
-    axum::serve(Port { listener, gate }, router)
+    axum::serve(Port { listener, entrance }, router)
         .with_graceful_shutdown(shutdown)
         .await
 }

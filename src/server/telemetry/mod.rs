@@ -17,7 +17,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::server::port::GateCounts;
+    use crate::server::port::EntranceCounts;
 
     /// A node that has done a little of everything.
     fn busy() -> Metrics {
@@ -42,7 +42,7 @@ mod tests {
         metrics.set(&Snapshot {
             role: "leader",
             term: 7,
-            ports: vec![("client", GateCounts::default())],
+            ports: vec![("client", EntranceCounts::default())],
             ready: true,
             ..Snapshot::default()
         });

@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::Metrics;
-use crate::server::port::GateCounts;
+use crate::server::port::EntranceCounts;
 
 /// The roles that a node can have, as the metric names them.
 pub const ROLES: [&str; 5] = ["leader", "follower", "candidate", "learner", "forming"];
@@ -54,7 +54,7 @@ pub struct Snapshot {
     /// Calls of clients that are under way, waits in line aside.
     pub calls_in_flight: u64,
     /// What went through each port, by its name.
-    pub ports: Vec<(&'static str, GateCounts)>,
+    pub ports: Vec<(&'static str, EntranceCounts)>,
     /// Terms that began since the process started.
     pub elections: u64,
     /// Proposals that have not come back.

@@ -18,9 +18,9 @@ use super::{Connection, Patience};
 /// After a failed accept: descriptors come back when somebody leaves, and not by trying again at once.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// Lets connections in at one port. Clones are the same gate.
+/// Lets connections in at one port. Clones are the same entrance.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct Entrance {
     shared: Arc<Shared>,
 }
 
@@ -36,9 +36,9 @@ struct Shared {
     told: AtomicBool,
 }
 
-/// What has gone through a gate.
+/// What has gone through an entrance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GateCounts {
+pub struct EntranceCounts {
     /// Connections that are open.
     pub open: u64,
     /// Connections that were closed at once, because there were too many.
@@ -57,11 +57,11 @@ impl Drop for Place {
     }
 }
 
-impl Gate {
-    /// A gate for so many connections at once.
+impl Entrance {
+    /// An entrance for so many connections at once.
     #[must_use]
     pub fn new(port: &'static str, max: usize) -> Self {
-        Gate {
+        Entrance {
             shared: Arc::new(Shared {
                 port,
                 max,
@@ -81,9 +81,9 @@ impl Gate {
 
     /// What has gone through so far.
     #[must_use]
-    pub fn counts(&self) -> GateCounts {
+    pub fn counts(&self) -> EntranceCounts {
         let shared = &self.shared;
-        GateCounts {
+        EntranceCounts {
             open: u64::try_from(shared.open.load(Ordering::Relaxed)).unwrap_or(u64::MAX),
             refused: shared.refused.load(Ordering::Relaxed),
             failures: shared.failures.load(Ordering::Relaxed),
@@ -96,9 +96,9 @@ impl Gate {
         listener: TcpListener,
         patience: Patience,
     ) -> impl Stream<Item = io::Result<Connection>> {
-        futures_util::stream::unfold((self, listener), move |(gate, listener)| async move {
-            let (connection, _) = gate.accept(&listener, patience).await;
-            Some((Ok(connection), (gate, listener)))
+        futures_util::stream::unfold((self, listener), move |(entrance, listener)| async move {
+            let (connection, _) = entrance.accept(&listener, patience).await;
+            Some((Ok(connection), (entrance, listener)))
         })
     }
 
@@ -175,12 +175,12 @@ mod tests {
 
     use super::*;
 
-    async fn pair(patience: Patience) -> (Connection, TcpStream, Gate) {
+    async fn pair(patience: Patience) -> (Connection, TcpStream, Entrance) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap());
-        let gate = Gate::new("test", 1);
-        let (client, (server, _)) = tokio::join!(client, gate.accept(&listener, patience));
-        (server, client.unwrap(), gate)
+        let entrance = Entrance::new("test", 1);
+        let (client, (server, _)) = tokio::join!(client, entrance.accept(&listener, patience));
+        (server, client.unwrap(), entrance)
     }
 
     #[tokio::test]
@@ -189,8 +189,8 @@ mod tests {
             bytes: 3,
             within: Duration::from_millis(50),
         };
-        let (mut server, mut client, gate) = pair(patience).await;
-        assert_eq!(gate.counts().open, 1);
+        let (mut server, mut client, entrance) = pair(patience).await;
+        assert_eq!(entrance.counts().open, 1);
         client.write_all(b"ab").await.unwrap();
         let mut heard = Vec::new();
         let error = server.read_to_end(&mut heard).await.unwrap_err();
@@ -199,7 +199,7 @@ mod tests {
             (io::ErrorKind::TimedOut, &b"ab"[..])
         );
         drop(server);
-        assert_eq!(gate.counts().open, 0);
+        assert_eq!(entrance.counts().open, 0);
     }
 
     #[tokio::test]
