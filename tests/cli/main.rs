@@ -21,6 +21,7 @@ mod help;
 mod hold;
 mod hold_in_a_cluster;
 mod in_line;
+mod in_line_in_a_cluster;
 mod membership;
 mod pages;
 mod real;
