@@ -109,7 +109,7 @@ impl Shared {
         loop {
             let sent = self.clock.now();
             let limit = trial.limit(self.options.attempt_timeout, sent);
-            if limit.is_zero() {
+            if limit.is_zero() || !trial.is_worth_a_send(sent) {
                 return Err(self.out_of_time(trial));
             }
             let next = self.known().route.next(&trial.tried, sent);
@@ -168,8 +168,8 @@ impl Shared {
     pub(crate) async fn pause(&self, trial: &mut Trial) -> Result<(), Error> {
         let (wait, round) = trial.new_round();
         let delay = backoff::delay(wait, round, self.dice.fraction());
-        let remaining = trial.remaining(self.clock.now());
-        if remaining <= delay {
+        let now = self.clock.now();
+        if trial.remaining(now) <= delay || !trial.is_worth_a_send(now.plus(delay)) {
             // Nothing can come of waiting until the end: say now what is known. The trial remembers
             // what the wait was for.
             trial.restore(wait);

@@ -7,6 +7,9 @@ use super::error::{Cause, Error, ErrorKind};
 use super::method::Repeat;
 use std::time::Duration;
 
+/// What a send needs to be answered on a busy machine.
+const SEND_MIN: Duration = Duration::from_millis(100);
+
 /// How one send failed, and what that means for the call.
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -97,6 +100,13 @@ impl Trial {
     /// What is left of the call's time.
     pub(crate) fn remaining(&self, now: BootInstant) -> Duration {
         self.deadline.since(now)
+    }
+
+    /// Whether another send is worth it. One that cannot be answered in time would only make unknown what is
+    /// known: that nothing has happened.
+    pub(crate) fn is_worth_a_send(&self, now: BootInstant) -> bool {
+        let least = SEND_MIN.min(self.deadline.since(self.started) / 4);
+        self.attempts == 0 || self.open || self.remaining(now) >= least
     }
 
     /// How long the next send may take.
@@ -210,6 +220,19 @@ mod tests {
         let error = trial.out_of_time(None, START);
         assert_eq!(error.kind(), &ErrorKind::UnknownOutcome);
         assert!(error.can_have_had_effect() && error.may_retry());
+    }
+
+    #[test]
+    fn a_last_send_that_is_cut_short_never_hides_what_is_known() {
+        let mut trial = trial(Repeat::Once);
+        let nearly_over = START.plus(Duration::from_millis(9_950));
+        assert!(trial.is_worth_a_send(nearly_over), "the first one always");
+        trial.attempts = 1;
+        assert!(trial.is_worth_a_send(START.plus(Duration::from_millis(9_900))));
+        assert!(!trial.is_worth_a_send(nearly_over));
+        // Once it may have taken effect, any answer can only help.
+        trial.take(address(), fault(true, Next::Elsewhere));
+        assert!(trial.is_worth_a_send(nearly_over));
     }
 
     #[test]
