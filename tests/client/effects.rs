@@ -1,13 +1,11 @@
 //! What a failure says about its effect, and what is sent again because of it.
 
 use crate::fake::{Act, Fake, client};
-use crate::{PLENTY, acquire, granted};
+use crate::{PLENTY, SHORT, acquire, granted};
 use fencepost::client::{Cause, ErrorKind};
 use fencepost::wire::failure::{Failure, Reason};
 use std::time::Duration;
 use tonic::Status;
-
-const SHORT: Duration = Duration::from_millis(300);
 
 /// A node that fails `call` like this, always.
 async fn failing(call: &'static str, act: impl Fn() -> Act + Send + Sync + 'static) -> Fake {

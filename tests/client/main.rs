@@ -25,6 +25,9 @@ use std::time::Duration;
 /// Long enough for any test on a busy machine; a call that ends with an answer does not use it up.
 pub(crate) const PLENTY: Duration = Duration::from_secs(20);
 
+/// For a call that is to fail when its time is up: enough for several tries on a busy machine.
+pub(crate) const SHORT: Duration = Duration::from_secs(3);
+
 /// Acquires "jobs" for "me".
 pub(crate) async fn acquire(client: &Client) -> Result<AcquireOutcome, Error> {
     let (resource, holder) = ("jobs".parse().unwrap(), "me".parse().unwrap());

@@ -1,9 +1,8 @@
 //! A client belongs to one cluster.
 
 use crate::fake::{Act, Fake, client, nowhere};
-use crate::{PLENTY, acquire, granted};
+use crate::{PLENTY, SHORT, acquire, granted};
 use fencepost::client::{Error, ErrorKind, Mismatch};
-use std::time::Duration;
 
 fn mismatch(error: &Error) -> &Mismatch {
     match error.kind() {
@@ -76,7 +75,7 @@ async fn a_hint_into_another_cluster_is_not_followed_again() {
 async fn a_cluster_that_is_still_forming_is_waited_for() {
     let node = Fake::start(|_, _| Act::Answer).await;
     node.become_(|node| node.cluster = 0);
-    let short = client(&[&node.address], Duration::from_millis(300));
+    let short = client(&[&node.address], SHORT);
     let error = acquire(&short).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
     assert!(
@@ -97,7 +96,7 @@ async fn a_cluster_that_is_still_forming_is_waited_for() {
 #[tokio::test]
 async fn endpoints_where_nobody_listens_certainly_did_nothing() {
     let (first, second) = (nowhere().await, nowhere().await);
-    let client = client(&[&first, &second], Duration::from_millis(300));
+    let client = client(&[&first, &second], SHORT);
     let error = acquire(&client).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
     assert!(!error.can_have_had_effect(), "nothing was ever sent");

@@ -1,7 +1,7 @@
 //! All sends of one asking have one effect: what each of them must carry.
 
 use crate::fake::{Act, Fake, client};
-use crate::{PLENTY, granted};
+use crate::{PLENTY, SHORT, granted};
 use fencepost::client::{AcquireOutcome, ErrorKind};
 use fencepost::grant::Ttl;
 use fencepost::resource::Holder;
@@ -88,7 +88,7 @@ async fn an_open_asking_is_taken_up_again_with_the_same_id() {
         _ => Act::Answer,
     })
     .await;
-    let short = client(&[&node.address], Duration::from_millis(300));
+    let short = client(&[&node.address], SHORT);
     let mut ask = short.ask(
         "jobs".parse().unwrap(),
         "me".parse().unwrap(),

@@ -1,11 +1,10 @@
 //! One stream carries a client's operations: out of order, bounded, and reopened when it breaks.
 
 use crate::fake::{Act, Fake, client};
-use crate::{PLENTY, acquire, granted, in_line, until};
+use crate::{PLENTY, SHORT, acquire, granted, in_line, until};
 use fencepost::client::{Cause, Client, ErrorKind, Options};
 use fencepost::wire::failure::{Failure, Reason};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -91,7 +90,7 @@ async fn a_broken_stream_leaves_an_unknown_outcome_behind() {
         _ => Act::Answer,
     })
     .await;
-    let client = client(&[&node.address], Duration::from_millis(300));
+    let client = client(&[&node.address], SHORT);
     let error = acquire(&client).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::UnknownOutcome);
     assert!(error.to_string().contains("closed the stream"), "{error}");

@@ -2,7 +2,7 @@
 
 use crate::cable::Cable;
 use crate::fake::{Act, Fake, client};
-use crate::{PLENTY, in_line, until};
+use crate::{PLENTY, SHORT, in_line, until};
 use fencepost::client::{AcquireOutcome, Acquired, Ask, Cause, Client, ErrorKind};
 use fencepost::grant::LeftHow;
 use fencepost::wire::failure::{Failure, Reason};
@@ -78,7 +78,7 @@ async fn a_wait_is_as_patient_as_it_was_asked_to_be() {
     let said = Arc::new(Notify::new());
     let later = Arc::clone(&said);
     let node = node(move |_| Some(Act::Once(Arc::clone(&later), Box::new(Act::Granted)))).await;
-    let client = client(&[&node.address], Duration::from_millis(400));
+    let client = client(&[&node.address], PLENTY);
     let waiting = tokio::spawn({
         let client = client.clone();
         async move {
@@ -88,7 +88,7 @@ async fn a_wait_is_as_patient_as_it_was_asked_to_be() {
     });
     until("it stands in line", || node.count("acquire") == 1).await;
     let mut looks = 0;
-    while looks < 50 {
+    while looks < 75 {
         client.inspect(&"jobs".parse().unwrap()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
         looks += 1;
@@ -226,12 +226,12 @@ async fn a_wait_without_a_quorum_ends_with_what_is_known() {
         Some(Act::Fail(failure.leader(Some("127.0.0.1:9".to_owned()))))
     })
     .await;
-    let client = client(&[&node.address], Duration::from_millis(200));
-    let mut ask = in_line(&client, Duration::from_millis(300));
+    let client = client(&[&node.address], Duration::from_secs(1));
+    let mut ask = in_line(&client, SHORT);
     let begin = client.now();
     let error = client.acquire_with(&mut ask).await.unwrap_err();
     assert!(
-        client.now().since(begin) >= Duration::from_millis(300),
+        client.now().since(begin) >= SHORT,
         "it goes on for as long as the wait lasts"
     );
     assert_eq!(error.kind(), &ErrorKind::Unavailable);

@@ -2,7 +2,7 @@
 
 use crate::fake::watch::{Step, event, granted};
 use crate::fake::{Act, Fake, client};
-use crate::{PLENTY, acquire};
+use crate::{PLENTY, SHORT, acquire};
 use fencepost::client::{Change, Client, Cursor, Error, ErrorKind, Moment, Watch, Watching};
 use fencepost::grant::{ClusterId, EndedHow};
 use fencepost::wire::failure::{Failure, Reason};
@@ -194,7 +194,7 @@ async fn a_watch_that_nobody_can_serve_says_so_and_goes_on_when_it_is_read_on() 
         _ => Act::Answer,
     })
     .await;
-    let client = client(&[&node.address], Duration::from_millis(300));
+    let client = client(&[&node.address], SHORT);
     let mut watch = client.watch(watching());
     let error = next(&mut watch).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
