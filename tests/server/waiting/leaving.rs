@@ -1,14 +1,19 @@
 //! How a place in a queue ends without a grant.
 
 use fencepost::wire::v1::{
-    self, LeftHow, acquire_response::Outcome, withdraw_response::Outcome as Withdrawn,
+    self, LeftHow, acquire_response::Outcome, pipeline_request::Operation,
+    pipeline_response::Answer, withdraw_response::Outcome as Withdrawn,
 };
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{
-    Call, LONG, again, claim, give_back, held_by, place, queued, stands_at, wait, withdraw,
+    Call, LONG, again, claim, for_good, give_back, held_by, place, queued, stands_at, wait,
+    withdraw,
 };
-use crate::nodes::{Nodes, acquire, error_info, granted, value};
+use crate::{
+    nodes::{Nodes, acquire, error_info, granted, value},
+    pipeline::stream::Stream,
+};
 
 async fn withdrawn(nodes: &Nodes, n: usize, request: &v1::AcquireRequest) -> Withdrawn {
     let answer = nodes.issuer(n).withdraw(withdraw(request)).await.unwrap();
@@ -177,7 +182,8 @@ async fn a_waiter_whose_connection_is_gone_loses_the_place_and_those_behind_move
         let late = Call::make(&nodes, n, again(&wait(&name)));
         assert_eq!(late.left().await, LeftHow::Detached);
         assert!(!behind.is_over());
-        let outcome = withdrawn(&nodes, n, &wait(&format!("behind {n}"))).await;
+        let behind = for_good(&wait(&format!("behind {n}")));
+        let outcome = withdrawn(&nodes, n, &behind).await;
         assert_eq!(outcome, left(LeftHow::Withdrawn));
     }
 }
@@ -186,9 +192,12 @@ async fn a_waiter_whose_connection_is_gone_loses_the_place_and_those_behind_move
 async fn a_call_whose_own_time_runs_out_before_its_wait_does_not_know_how_it_came_out() {
     let nodes = Nodes::start(1).await;
     held_by(&nodes, 0, "first").await;
-    let mut request = tonic::Request::new(wait("a"));
-    request.set_timeout(std::time::Duration::from_secs(1));
-    let failed = nodes.issuer(0).acquire(request).await.unwrap_err();
+    let mut stream = Stream::open(nodes.issuer(0)).await;
+    stream.send_within(1, 1_000, Operation::Acquire(wait("a")));
+    let Answer::Failure(failure) = stream.answer(1).await else {
+        panic!("another answer");
+    };
+    let failed = Status::with_details(failure.code.into(), failure.message, failure.details);
     let (code, reason, metadata) = error_info(&failed);
     assert_eq!(
         (code, reason.as_str()),
@@ -197,10 +206,8 @@ async fn a_call_whose_own_time_runs_out_before_its_wait_does_not_know_how_it_cam
     assert_eq!(metadata["effect"], "unknown");
     let again = queued(&nodes, 0, again(&wait("a")), 1).await;
     assert!(!again.is_over(), "the place was kept");
-    assert_eq!(
-        withdrawn(&nodes, 0, &super::again(&wait("a"))).await,
-        left(LeftHow::Withdrawn)
-    );
+    let outcome = withdrawn(&nodes, 0, &for_good(&wait("a"))).await;
+    assert_eq!(outcome, left(LeftHow::Withdrawn));
     let refused = Call::make(&nodes, 0, acquire("r", "b", LONG))
         .outcome()
         .await;

@@ -42,6 +42,14 @@ fn again(request: &v1::AcquireRequest) -> v1::AcquireRequest {
     }
 }
 
+/// However often it came back.
+fn for_good(request: &v1::AcquireRequest) -> v1::AcquireRequest {
+    v1::AcquireRequest {
+        attempt: 1_000,
+        ..request.clone()
+    }
+}
+
 fn withdraw(request: &v1::AcquireRequest) -> v1::WithdrawRequest {
     v1::WithdrawRequest {
         resource: request.resource.clone(),
@@ -183,8 +191,13 @@ async fn held_by(nodes: &Nodes, n: usize, holder: &str) -> u64 {
 }
 
 async fn give_back(nodes: &Nodes, n: usize, holder: &str, token: u64) {
-    let released = nodes.issuer(n).release(release("r", holder, token)).await;
-    let outcome = released.unwrap().into_inner().outcome.unwrap();
+    let issuer = nodes.issuer(n);
+    let released = eventually("the release is answered", || {
+        let mut issuer = issuer.clone();
+        async move { issuer.release(release("r", holder, token)).await.ok() }
+    })
+    .await;
+    let outcome = released.into_inner().outcome.unwrap();
     assert_eq!(
         outcome,
         v1::release_response::Outcome::Released(v1::Released {})
@@ -199,7 +212,12 @@ async fn claim(
     token: u64,
 ) -> u64 {
     let items = vec![renew(resource, holder, token)];
-    let renewed = issuer.renew(v1::RenewRequest { items }).await.unwrap();
+    let request = v1::RenewRequest { items };
+    let renewed = eventually("the renewal is answered", || {
+        let (mut issuer, request) = (issuer.clone(), request.clone());
+        async move { issuer.renew(request).await.ok() }
+    })
+    .await;
     match renewed.into_inner().outcomes[0].outcome.clone().unwrap() {
         v1::renew_outcome::Outcome::Renewed(renewed) => renewed.lease_ms,
         other => panic!("not renewed: {other:?}"),

@@ -132,7 +132,7 @@ async fn resources_that_fall_free_together_go_to_each_next_waiter_under_a_token_
     for n in 0..RESOURCES {
         // All of one holder, which keeps none of them alive (consul#5205).
         let name = format!("resource {n}");
-        let grant = granted(&mut issuer, acquire(&name, "holder", 5_000)).await;
+        let grant = granted(&mut issuer, acquire(&name, "holder", 10_000)).await;
         tokens.insert(value(grant.token.as_ref()));
     }
     let calls: Vec<_> = (0..RESOURCES)

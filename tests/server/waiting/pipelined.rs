@@ -24,14 +24,15 @@ fn outcome(answer: Answer) -> Acquired {
     }
 }
 
-/// A stream of one node with all of them in line for `r`, in the order of their numbers.
+/// A stream of one node with many in line for `r`, in whatever order. A node that is held up may end some
+/// of the calls.
 async fn line(nodes: &Nodes, n: usize) -> Stream {
     let stream = Stream::open(nodes.issuer(n)).await;
     for n in 1..=MANY {
         stream.send(n.into(), Operation::Acquire(waiter(n)));
     }
-    eventually("all of them wait", || async {
-        (place(nodes, n, "nobody").await.1 == MANY).then_some(())
+    eventually("most of them wait", || async {
+        (place(nodes, n, "nobody").await.1 > MANY * 9 / 10).then_some(())
     })
     .await;
     stream
