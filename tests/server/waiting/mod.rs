@@ -218,7 +218,7 @@ async fn claim(
         async move { issuer.renew(request).await.ok() }
     })
     .await;
-    match renewed.into_inner().outcomes[0].outcome.clone().unwrap() {
+    match renewed.into_inner().outcomes[0].outcome.unwrap() {
         v1::renew_outcome::Outcome::Renewed(renewed) => renewed.lease_ms,
         other => panic!("not renewed: {other:?}"),
     }
