@@ -184,9 +184,9 @@ fn explain(error: &Error, next: &Next) -> Failure {
             let failure = failure.hint("What happened in between is in the audit logs of the nodes, if they keep them.");
             match oldest {
                 Some(oldest) => failure.hint(format_args!(
-                    "Look with `fencepost list`, then watch anew; the oldest cursor left is {oldest}"
+                    "Watch anew, and look with `fencepost list` once that has begun; a cursor that would do is {oldest}"
                 )),
-                None => failure.hint("Look with `fencepost list`, then watch anew."),
+                None => failure.hint("Watch anew, and look with `fencepost list` once that has begun."),
             }
         }
         ErrorKind::NoSuchNode => failure.hint("`fencepost cluster status` lists the nodes."),

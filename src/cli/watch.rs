@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 #[command(after_help = "\
 Every event is told once, in order. When a node goes away the watch goes on at another by itself. A node keeps \
 what happened for a while (--history-size of `fencepost serve`); a watch that cannot go on without a gap says \
-so and ends with exit code 6: look with `fencepost list`, then watch anew.
+so and ends with exit code 6: watch anew, and look with `fencepost list` once that has begun.
 
 Ctrl-C ends it (exit code 0), and prints the cursor to go on from with --after.
 

@@ -29,7 +29,7 @@ pub(super) struct Site {
     pub(super) prefix: String,
 
     /// HTTP ports of all nodes, as host:port separated by commas: tells what the nodes spend, too.
-    /// Of `fencepost dev`, name one only: its nodes are one process
+    /// Of `fencepost dev`, name the leader's only: its nodes are one process
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) metrics: Vec<String>,
 }

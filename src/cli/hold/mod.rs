@@ -40,8 +40,9 @@ FENCEPOST_SEQUENCER. Let it send the token along with every write: only a guard 
 one.
 
 When the lease cannot be kept, the command's whole process group gets SIGTERM (--grace before the lease ends) \
-and then SIGKILL, all before anybody else can be granted the resource. When the lease was taken away it gets \
-SIGKILL at once. Signals that fencepost gets are passed on to the group. What the command leaves running in \
+and then SIGKILL, all before the lease ends and anybody else can be granted the resource. A lease that was \
+revoked, or taken over by the same holder elsewhere, is missed at the next renewal, up to a third of the TTL \
+later; SIGKILL comes then. Signals that fencepost gets are passed on to the group. What the command leaves running in \
 its group is ended when it ends.
 
 Exit codes: that of the command, or 128 + the signal that ended it. fencepost's own: 122 the cluster could \

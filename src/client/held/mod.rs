@@ -17,9 +17,10 @@
 //!
 //! * The token is there at once. [`Held::safe_until`] says no more than is known: it counts from the send of
 //!   the renewal that was acknowledged, or from the first send of the request, never from a repeat.
-//! * [`Held::lost`] completes before anybody else can have been granted the resource, also when nobody
-//!   answers, and on a clock that goes on while the machine sleeps. The first thing that is looked at, always,
-//!   is the clock.
+//! * [`Held::lost`] completes before the lease ends, and so before anybody else can have been granted the
+//!   resource, also when nobody answers, and on a clock that goes on while the machine sleeps. The first thing
+//!   that is looked at, always, is the clock. One thing cannot be told in time: a grant that was taken away, by
+//!   an operator's revocation or by the same holder elsewhere. The next renewal tells it.
 //! * Lost is final. No handle is acquired again behind its holder's back, and a success that comes too late
 //!   is released.
 //! * Nothing is left behind: a cancelled [`Hold`] has no task, and what it was granted unheard ends with its

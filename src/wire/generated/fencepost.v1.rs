@@ -899,7 +899,9 @@ pub mod issuer_client {
             self.inner.unary(req, path, codec).await
         }
         /// All of the operations above, many at a time, on one stream: each request carries a number of the
-        /// caller's, and its answer the same one. Answers come in whatever order they are ready. A caller with
+        /// caller's, and its answer the same one. Answers come in whatever order they are ready, and operations
+        /// in flight together may take effect in any order: await an answer before sending what depends on it. A
+        /// number that is used while it is in flight gets a failure beside the first one's own answer. A caller with
         /// too many requests in flight is held back by HTTP/2 flow control, and so is a node whose answers are
         /// not read. Closing the stream ends no lease; it leaves the caller's places in queues unattended, as
         /// any lost connection does.
@@ -934,8 +936,8 @@ pub mod issuer_client {
         /// A watch lasts until one side ends it: give it no deadline.
         ///
         /// A node keeps a bounded history. A cursor that is older than it, of another cluster (after a
-        /// restore), or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
-        /// HISTORY_LOST, never with a silent gap; "oldest_index" is the oldest cursor that would do. Look with
+        /// restore), beyond what the cluster has come to, or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
+        /// HISTORY_LOST, never with a silent gap; "oldest_index" is an index that would do. Look with
         /// List then, and watch from the applied_index in its header. A node that loses its leader ends the
         /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor. So does one that
         /// stops (STOPPING). A node has room for a number of watches (RESOURCE_EXHAUSTED / LIMIT).
@@ -1032,7 +1034,9 @@ pub mod issuer_server {
             + std::marker::Send
             + 'static;
         /// All of the operations above, many at a time, on one stream: each request carries a number of the
-        /// caller's, and its answer the same one. Answers come in whatever order they are ready. A caller with
+        /// caller's, and its answer the same one. Answers come in whatever order they are ready, and operations
+        /// in flight together may take effect in any order: await an answer before sending what depends on it. A
+        /// number that is used while it is in flight gets a failure beside the first one's own answer. A caller with
         /// too many requests in flight is held back by HTTP/2 flow control, and so is a node whose answers are
         /// not read. Closing the stream ends no lease; it leaves the caller's places in queues unattended, as
         /// any lost connection does.
@@ -1053,8 +1057,8 @@ pub mod issuer_server {
         /// A watch lasts until one side ends it: give it no deadline.
         ///
         /// A node keeps a bounded history. A cursor that is older than it, of another cluster (after a
-        /// restore), or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
-        /// HISTORY_LOST, never with a silent gap; "oldest_index" is the oldest cursor that would do. Look with
+        /// restore), beyond what the cluster has come to, or a watcher that reads too slowly to keep up with it, ends with OUT_OF_RANGE /
+        /// HISTORY_LOST, never with a silent gap; "oldest_index" is an index that would do. Look with
         /// List then, and watch from the applied_index in its header. A node that loses its leader ends the
         /// stream with UNAVAILABLE / NO_LEADER: go on at another one, from the last cursor. So does one that
         /// stops (STOPPING). A node has room for a number of watches (RESOURCE_EXHAUSTED / LIMIT).
