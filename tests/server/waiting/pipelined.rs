@@ -1,11 +1,17 @@
 //! Many who wait on one stream.
 
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
 use fencepost::wire::v1::{
     self, LeftHow, acquire_response::Outcome as Acquired, pipeline_request::Operation,
     pipeline_response::Answer, withdraw_response::Outcome as Withdrawn,
 };
+use tonic::Code;
 
-use super::{LONG, claim, give_back, held_by, place, wait, withdraw};
+use super::{LONG, again, claim, for_good, give_back, held_by, place, wait, withdraw};
 use crate::{
     nodes::{Nodes, eventually, renew},
     pipeline::stream::Stream,
@@ -17,24 +23,44 @@ fn waiter(n: u32) -> v1::AcquireRequest {
     wait(&format!("waiter {n}"))
 }
 
-fn outcome(answer: Answer) -> Acquired {
-    match answer {
-        Answer::Acquire(acquired) => acquired.outcome.unwrap(),
-        other => panic!("{other:?}"),
+/// How a call comes out, however often it has to come back.
+async fn outcome(stream: &mut Stream, n: u32) -> Acquired {
+    let mut request = for_good(&waiter(n));
+    loop {
+        match stream.answer(n.into()).await {
+            Answer::Acquire(acquired) => return acquired.outcome.unwrap(),
+            Answer::Failure(failure) if failure.code == i32::from(Code::Unavailable) => {
+                request = again(&request);
+                stream.send(n.into(), Operation::Acquire(request.clone()));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 
-/// A stream of one node with many in line for `r`, in whatever order. A node that is held up may end some
-/// of the calls.
-async fn line(nodes: &Nodes, n: usize) -> Stream {
-    let stream = Stream::open(nodes.issuer(n)).await;
+/// A stream of one node with all of them in line for `r`, in whatever order. A node that is held up may
+/// end calls; those come back, as every client's do.
+async fn line(nodes: &Nodes, at: usize) -> Stream {
+    let mut stream = Stream::open(nodes.issuer(at)).await;
+    let mut attempts = BTreeMap::new();
     for n in 1..=MANY {
         stream.send(n.into(), Operation::Acquire(waiter(n)));
+        attempts.insert(u64::from(n), waiter(n));
     }
-    eventually("most of them wait", || async {
-        (place(nodes, n, "nobody").await.1 > MANY * 9 / 10).then_some(())
-    })
-    .await;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while place(nodes, at, "nobody").await.1 < MANY {
+        assert!(Instant::now() < deadline, "never did all of them wait");
+        let next = tokio::time::timeout(Duration::from_millis(50), stream.next());
+        let Ok(answer) = next.await else { continue };
+        match answer.unwrap().unwrap() {
+            (n, Answer::Failure(failure)) if failure.code == i32::from(Code::Unavailable) => {
+                let request = attempts.get_mut(&n).unwrap();
+                *request = again(request);
+                stream.send(n, Operation::Acquire(request.clone()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
     stream
 }
 
@@ -53,12 +79,15 @@ async fn a_thousand_who_wait_on_one_stream_hold_up_nobody_there() {
     let expected = v1::renew_outcome::Outcome::Renewed(v1::Renewed { lease_ms: LONG });
     assert_eq!(renewed.outcomes[0].outcome, Some(expected));
     let gone = MANY / 2;
-    let left = stream.ask(5_001, Operation::Withdraw(withdraw(&waiter(gone))));
+    let left = stream.ask(
+        5_001,
+        Operation::Withdraw(withdraw(&for_good(&waiter(gone)))),
+    );
     let Answer::Withdraw(left) = left.await else {
         panic!("another answer");
     };
     assert!(matches!(left.outcome, Some(Withdrawn::Left(_))), "{left:?}");
-    match outcome(stream.answer(gone.into()).await) {
+    match outcome(&mut stream, gone).await {
         Acquired::Left(left) => assert_eq!(left.how(), LeftHow::Withdrawn),
         other => panic!("{other:?}"),
     }
@@ -71,7 +100,7 @@ async fn a_thousand_who_wait_on_one_stream_hold_up_nobody_there() {
         }
     }
     give_back(&nodes, at, "first", token).await;
-    match outcome(stream.answer(head.unwrap().into()).await) {
+    match outcome(&mut stream, head.unwrap()).await {
         Acquired::Granted(granted) => assert!(granted.after_wait),
         other => panic!("{other:?}"),
     }
