@@ -27,6 +27,9 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Calls {
     under_way: AtomicUsize,
+    /// What the operations of all pipelines occupy, until their answers have left. Each stream has a bound
+    /// of its own, but a caller may open many and read none of them.
+    pipelined: AtomicUsize,
     max: usize,
 }
 
@@ -44,7 +47,34 @@ impl Calls {
     pub(super) fn new(max: usize) -> Self {
         Calls {
             under_way: AtomicUsize::new(0),
+            pipelined: AtomicUsize::new(0),
             max,
+        }
+    }
+
+    /// Whether the answers that wait for their callers leave room for another operation. As many shares as
+    /// calls: either takes up to some 4 KiB.
+    pub(super) fn has_room(&self, kind: Kind) -> Result<(), Failure> {
+        if self.pipelined.load(Ordering::Relaxed) < self.max_of(kind) {
+            return Ok(());
+        }
+        let message =
+            "the answers that callers of this node have not taken fill its room: try again later";
+        Err(Failure::new(Reason::Overloaded, message).retry_after(RETRY_AFTER))
+    }
+
+    pub(super) fn occupy(&self, shares: usize) {
+        self.pipelined.fetch_add(shares, Ordering::Relaxed);
+    }
+
+    pub(super) fn vacate(&self, shares: usize) {
+        self.pipelined.fetch_sub(shares, Ordering::Relaxed);
+    }
+
+    fn max_of(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Starts => self.max,
+            Kind::Keeps => self.max.saturating_mul(2),
         }
     }
 
@@ -52,11 +82,7 @@ impl Calls {
     pub(super) fn enter(&self, kind: Kind) -> Result<UnderWay<'_>, Failure> {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         let call = UnderWay(self);
-        let max = match kind {
-            Kind::Starts => self.max,
-            Kind::Keeps => self.max.saturating_mul(2),
-        };
-        if before < max {
+        if before < self.max_of(kind) {
             return Ok(call);
         }
         let message =
@@ -89,5 +115,20 @@ mod tests {
         assert_eq!(calls.under_way(), 2, "the refused are not counted");
         drop((first, second));
         assert!(calls.enter(Kind::Starts).is_ok());
+    }
+
+    #[test]
+    fn answers_that_nobody_takes_hold_back_new_operations_of_all() {
+        let calls = Calls::new(8);
+        calls.occupy(8);
+        assert_eq!(
+            calls.has_room(Kind::Starts).unwrap_err().reason,
+            Reason::Overloaded
+        );
+        assert!(calls.has_room(Kind::Keeps).is_ok());
+        calls.occupy(8);
+        assert!(calls.has_room(Kind::Keeps).is_err());
+        calls.vacate(9);
+        assert!(calls.has_room(Kind::Starts).is_ok());
     }
 }

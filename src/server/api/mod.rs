@@ -89,7 +89,7 @@ pub struct Parts {
     leadership: Receiver<Leadership>,
     proposals: Proposals,
     renewals: Renewals,
-    calls: Calls,
+    calls: Arc<Calls>,
     /// At the client port.
     entrance: Entrance,
     pipeline_limits: PipelineLimits,
@@ -152,7 +152,7 @@ impl Api {
             history: parts.history,
             waits: parts.waits,
             metrics,
-            calls: Calls::new(parts.calls_max),
+            calls: Arc::new(Calls::new(parts.calls_max)),
             entrance: parts.entrance,
             pipeline_limits: parts.pipeline_limits,
             draining: parts.draining,

@@ -39,8 +39,10 @@ const BEGIN: Patience = Patience::Begin {
 };
 
 /// What one stream may send before it is read, and all streams of a connection together: a stream that
-/// is not read must not keep the others from sending.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// is not read must not keep the others from sending. h2 ends a connection on which very many small frames
+/// lie unread (its budget is half of the connection's window, and a frame of 20 bytes takes 236 of it), so
+/// flow control has to come first: a whole stream of such frames takes less than 1 MiB.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
 /// Room for the head of a call: ours are a few hundred bytes.

@@ -49,7 +49,7 @@ impl Api {
     /// Serves one stream. Dropping the answers ends it, and whatever is under way on it.
     pub(super) fn serve_pipeline(&self, requests: Streaming<PipelineRequest>) -> Answers {
         let (out, batches) = mpsc::unbounded_channel();
-        let room = Arc::new(Room::new(self.pipeline_limits));
+        let room = Arc::new(Room::new(Arc::clone(&self.calls), self.pipeline_limits));
         let task = tokio::spawn(run(self.clone(), requests, Arc::clone(&room), out));
         Answers::new(batches, room, task)
     }

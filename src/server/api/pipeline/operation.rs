@@ -10,7 +10,9 @@ use crate::{
     server::{
         api::{
             Api,
+            calls::Kind,
             issuer::{Acquire, Inspect, List, Release, Renew, Withdraw},
+            method::Method,
         },
         clock,
     },
@@ -41,6 +43,18 @@ pub(super) fn share(operation: Option<&Operation>) -> Share {
             Share::Operation(1 + page / ITEMS_PER_SHARE)
         }
         Some(_) | None => Share::Operation(1),
+    }
+}
+
+/// What a request is about, when there are too many; as a call of its own would say.
+pub(super) fn kind(operation: Option<&Operation>) -> Kind {
+    match operation {
+        Some(Operation::Renew(_)) => Renew::KIND,
+        Some(Operation::Release(_)) => Release::KIND,
+        Some(Operation::Withdraw(_)) => Withdraw::KIND,
+        Some(Operation::Acquire(_) | Operation::Inspect(_) | Operation::List(_)) | None => {
+            Kind::Starts
+        }
     }
 }
 

@@ -1,11 +1,16 @@
 //! How much one stream may make the node keep.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     task::Context,
 };
 
 use futures_util::task::AtomicWaker;
+
+use crate::server::api::calls::Calls;
 
 /// What one `Pipeline` may have in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,8 @@ pub(super) enum Share {
 /// The room of one stream. Its task alone takes from it; whoever takes the answers gives back.
 #[derive(Debug)]
 pub(super) struct Room {
+    /// Where what all streams of the node occupy is counted, too.
+    node: Arc<Calls>,
     limits: PipelineLimits,
     operations: AtomicUsize,
     waits: AtomicUsize,
@@ -38,8 +45,9 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new(limits: PipelineLimits) -> Self {
+    pub(super) fn new(node: Arc<Calls>, limits: PipelineLimits) -> Self {
         Room {
+            node,
             limits,
             operations: AtomicUsize::new(0),
             waits: AtomicUsize::new(0),
@@ -69,6 +77,7 @@ impl Room {
         match share {
             Share::Operation(size) => {
                 self.operations.fetch_add(size, Ordering::SeqCst);
+                self.node.occupy(size);
             }
             Share::Wait if self.waits.load(Ordering::SeqCst) >= self.limits.waits => {
                 return Err(self.limits.waits);
@@ -83,7 +92,10 @@ impl Room {
     /// An answer has left.
     pub(super) fn give_back(&self, share: Share) {
         let left = match share {
-            Share::Operation(size) => self.operations.fetch_sub(size, Ordering::SeqCst) - size,
+            Share::Operation(size) => {
+                self.node.vacate(size);
+                self.operations.fetch_sub(size, Ordering::SeqCst) - size
+            }
             Share::Wait => {
                 self.waits.fetch_sub(1, Ordering::SeqCst);
                 return;
@@ -94,6 +106,13 @@ impl Room {
         if left < worth_it && self.starved.swap(false, Ordering::SeqCst) {
             self.task.wake();
         }
+    }
+}
+
+impl Drop for Room {
+    /// Answers that nobody took are gone with their stream.
+    fn drop(&mut self) {
+        self.node.vacate(*self.operations.get_mut());
     }
 }
 
@@ -108,6 +127,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::server::api::calls::Kind;
 
     #[derive(Default)]
     struct Woken(AtomicUsize);
@@ -124,7 +144,7 @@ mod tests {
             operations: 16,
             waits: 1,
         };
-        let room = Room::new(limits);
+        let room = Room::new(Arc::new(Calls::new(64)), limits);
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let context = Context::from_waker(&waker);
@@ -143,12 +163,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_stream_left_behind_is_given_back_to_the_node() {
+        let node = Arc::new(Calls::new(8));
+        let limits = PipelineLimits {
+            operations: 16,
+            waits: 1,
+        };
+        let room = Room::new(Arc::clone(&node), limits);
+        room.take(Share::Operation(6)).unwrap();
+        room.take(Share::Operation(6)).unwrap();
+        room.give_back(Share::Operation(6));
+        assert!(node.has_room(Kind::Starts).is_ok());
+        room.take(Share::Operation(6)).unwrap();
+        assert!(node.has_room(Kind::Starts).is_err());
+        drop(room);
+        node.occupy(7);
+        assert!(node.has_room(Kind::Starts).is_ok(), "nothing else is left");
+    }
+
+    #[test]
     fn waits_leave_the_room_of_others_alone() {
         let limits = PipelineLimits {
             operations: 1,
             waits: 2,
         };
-        let room = Room::new(limits);
+        let room = Room::new(Arc::new(Calls::new(64)), limits);
         let context = Context::from_waker(Waker::noop());
         room.take(Share::Wait).unwrap();
         room.take(Share::Wait).unwrap();

@@ -101,6 +101,8 @@ where
         let refusal = if self.in_flight.contains(&id) {
             let limit = "a number that no other request in flight on this stream has";
             Failure::invalid("id", limit)
+        } else if let Err(full) = self.room_at_node(&request, share) {
+            full
         } else if let Err(max) = self.room.take(share) {
             let message = format!(
                 "{max} acquires wait on this stream, as many as may: wait on another stream, or \
@@ -116,6 +118,17 @@ where
         // There is always room for what was read.
         let _ = self.room.take(refusal.share);
         self.ready.push(refusal);
+    }
+
+    /// Whether the callers of this node have left room for another answer. Waits have numbers of their own.
+    fn room_at_node(&self, request: &PipelineRequest, share: Share) -> Result<(), Failure> {
+        match share {
+            Share::Wait => Ok(()),
+            Share::Operation(_) => {
+                let kind = operation::kind(request.operation.as_ref());
+                self.api.calls.has_room(kind)
+            }
+        }
     }
 
     /// The bytes are no request: what is in flight is answered, but where the next request begins nobody
