@@ -750,7 +750,8 @@ pub mod issuer_client {
         ///
         /// A waiter keeps its place only for as long as a call for it is open at some node. After a lost
         /// connection send the same request id again, with a higher attempt and an unchanged wait, to any node
-        /// and within 2 s: the place is kept. To leave the queue at once, call Withdraw.
+        /// and at once: the place is kept for 2 s, of which half a second may have gone when its node dies. To
+        /// leave the queue, call Withdraw.
         ///
         /// A grant that came after waiting starts with a lease of at most 2 s, because nobody knows whether the
         /// waiter is still there. Its first Renew claims it and makes the lease the whole TTL: send it at once.
@@ -986,7 +987,8 @@ pub mod issuer_server {
         ///
         /// A waiter keeps its place only for as long as a call for it is open at some node. After a lost
         /// connection send the same request id again, with a higher attempt and an unchanged wait, to any node
-        /// and within 2 s: the place is kept. To leave the queue at once, call Withdraw.
+        /// and at once: the place is kept for 2 s, of which half a second may have gone when its node dies. To
+        /// leave the queue, call Withdraw.
         ///
         /// A grant that came after waiting starts with a lease of at most 2 s, because nobody knows whether the
         /// waiter is still there. Its first Renew claims it and makes the lease the whole TTL: send it at once.
