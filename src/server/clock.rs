@@ -16,10 +16,16 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Whole milliseconds, as messages carry them.
+#[must_use]
+pub fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds since 1970 by the wall clock, for people. 0 before 1970.
 #[must_use]
 pub fn wall_ms() -> u64 {
-    u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
+    whole_ms(since_1970())
 }
 
 /// Microseconds since 1970 by the wall clock. 0 before 1970.

@@ -12,7 +12,7 @@ use super::latency::{HEAD, Latencies, Latency, Row, many};
 use super::load::{self, Load, Operation, Shared, Window};
 use super::nodes::{Site, Spent};
 use super::progress::{meanwhile, say};
-use super::record::Record;
+use super::record::{Record, tell_errors};
 use fencepost::client::{
     BootInstant, Change, Client, Error, RenewOutcome, Renewal, Watch, Watching,
 };
@@ -329,9 +329,7 @@ impl fmt::Display for Report {
             self.early, self.ended_otherwise, self.missing
         )?;
         writeln!(f, "  meanwhile {} calls of the others failed", self.failed)?;
-        for (kind, count) in &self.errors {
-            writeln!(f, "    {count} {kind}")?;
-        }
+        tell_errors(f, &self.errors)?;
         self.spent.tell(f)?;
         writeln!(f, "\n{HEAD}\n{}", Row("late by", &self.late_us))?;
         if let Some(renew) = &self.renew_us {

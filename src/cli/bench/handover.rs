@@ -12,7 +12,7 @@ use super::load::{Window, misnamed};
 use super::nodes::{Site, Spent};
 use super::order::{Happened, Judgement, Order};
 use super::progress::{meanwhile, say};
-use super::record::Errors;
+use super::record::{Errors, tell_errors};
 use fencepost::client::{
     AcquireOutcome, Acquired, BootInstant, Change, Client, Error, Moment, ReleaseOutcome, Watch,
     Watching,
@@ -375,9 +375,7 @@ impl fmt::Display for Report {
             self.per_second, self.handovers
         )?;
         writeln!(f, "  {} refused, {} failed", self.refused, self.failed)?;
-        for (kind, count) in &self.errors {
-            writeln!(f, "    {count} {kind}")?;
-        }
+        tell_errors(f, &self.errors)?;
         let order = &self.order;
         match (order.exact, &order.unwatched) {
             (true, _) => writeln!(f, "  exactly in order, over {} grants", order.grants)?,

@@ -11,7 +11,7 @@ use super::latency::{HEAD, Latencies, Latency, Row, many, rate};
 use super::load::Window;
 use super::nodes::{Site, Spent};
 use super::progress::{meanwhile, say};
-use super::record::Errors;
+use super::record::{Errors, tell_errors};
 use fencepost::client::{Client, RenewOutcome, Renewal};
 use fencepost::grant::Ttl;
 use serde::Serialize;
@@ -225,9 +225,7 @@ impl fmt::Display for Report {
             self.per_second, self.renewed
         )?;
         writeln!(f, "  {} lost, {} messages failed", self.lost, self.failed)?;
-        for (kind, count) in &self.errors {
-            writeln!(f, "    {count} {kind}")?;
-        }
+        tell_errors(f, &self.errors)?;
         self.spent.tell(f)?;
         writeln!(f, "\n{HEAD}")?;
         writeln!(f, "{}", Row("message", &self.latency_us))

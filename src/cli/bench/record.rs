@@ -140,6 +140,16 @@ fn name(error: &Error) -> String {
     format!("{kind} ({cause})")
 }
 
+/// Writes the kinds of errors of a report for people, a line each.
+pub(super) fn tell_errors(
+    f: &mut std::fmt::Formatter<'_>,
+    errors: &BTreeMap<String, u64>,
+) -> std::fmt::Result {
+    errors
+        .iter()
+        .try_for_each(|(kind, count)| writeln!(f, "    {count} {kind}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use super::calls::Settings;
 use super::latency::{HEAD, Latency, Row, many, rate};
 use super::load::{Load, Operation};
 use super::nodes::Spent;
-use super::record::Record;
+use super::record::{Record, tell_errors};
 use fencepost::client::NodeStatus;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -106,9 +106,7 @@ impl fmt::Display for Report {
             "  {} refused, {} failed, {} sends repeated",
             self.refused, self.failed, self.resends
         )?;
-        for (kind, count) in &self.errors {
-            writeln!(f, "    {count} {kind}")?;
-        }
+        tell_errors(f, &self.errors)?;
         self.spent.tell(f)?;
         writeln!(f, "\n{HEAD}")?;
         for (call, latency) in &self.latency_us {

@@ -73,7 +73,7 @@ impl Api {
             state_hash: state.chain,
             members: status.members.iter().map(member_status).collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_ms: millis(began.saturating_duration_since(self.started)),
+            uptime_ms: clock::whole_ms(began.saturating_duration_since(self.started)),
             in_touch: self.raft.touch(began) == Touch::InTouch,
         };
         self.observe("Status", clock::now().saturating_duration_since(began));
@@ -86,7 +86,7 @@ fn member_status(status: &MemberStatus) -> v1::Member {
         node_id: status.node_id,
         voter: status.voter,
         matched_index: status.matched.map(|id| id.index),
-        last_contact_ms: status.last_contact.map(millis),
+        last_contact_ms: status.last_contact.map(clock::whole_ms),
         ..member(&status.record)
     }
 }
@@ -117,10 +117,6 @@ fn index(id: Option<LogId>) -> u64 {
 
 fn count(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
-}
-
-fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn hex(bytes: &[u8]) -> String {

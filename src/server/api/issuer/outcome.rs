@@ -199,6 +199,6 @@ impl Api {
             holding.map(|holding| holding.remaining)
         };
         let remaining = self.raft.state().read(remaining).flatten();
-        u64::try_from(remaining.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+        clock::whole_ms(remaining.unwrap_or_default())
     }
 }

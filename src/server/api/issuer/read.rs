@@ -124,7 +124,7 @@ fn grant(holding: Holding<'_>) -> v1::Grant {
         holder: grant.holder.to_string(),
         token: Some(grant.token.into()),
         ttl_ms: grant.ttl.as_ms(),
-        remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+        remaining_ms: clock::whole_ms(remaining),
         renewals: grant.renewals,
         granted_at_unix_ms: grant.granted_at_ms,
         expires_at_unix_ms: grant.expires_at_ms,
