@@ -12,7 +12,12 @@
 //! |---|---|---|
 //! | none | the words, and the guard in memory ([`fence::memory`]) | |
 //! | `client` | `client`: acquire, hold, watch, release, and the operator's verbs | yes |
-//! | `fence-sqlite` | `fence::sql`: guards in SQLite | yes |
+//! | `fence-sqlite` `fence-postgres` `fence-mysql` | `fence::sql`: guards in SQLite, PostgreSQL, MariaDB and MySQL | yes |
+//! | `fence-redis` | `fence::redis`: a guard in Redis | yes |
+//! | `fence-object-store` | `fence::object`: guarded objects, by conditional put | yes |
+//! | `fence-http` | `fence::http`: layers for HTTP and gRPC services and clients | yes |
+//! | `fence-conformance` | `fence::conformance`: holds anybody's guard to the promise | yes |
+//! | `fence` | all guards | yes |
 //! | `server` | `server`, `issuer`: a node | yes |
 //! | `cli` | the binary `fencepost`, with all of the above | yes |
 //!

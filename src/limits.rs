@@ -7,6 +7,10 @@
 /// The greatest token value: a token must fit a SQL `BIGINT`, which is signed.
 pub const TOKEN_VALUE_MAX: u64 = i64::MAX as u64;
 
+/// The greatest token that JSON carries as a number: 2^53, up to which every whole number is a float
+/// of its own. Beyond it a token is written as a string.
+pub const TOKEN_JSON_NUMBER_MAX: u64 = 1 << 53;
+
 /// How many lower token values one Raft term is worth: a term adds `2^16` to the value of a token.
 pub const TOKEN_TERM_SHIFT: u32 = 16;
 
@@ -26,6 +30,13 @@ pub const ISSUER_NAME_CHARS_MAX: usize = 80;
 
 /// The longest reason that an operator may give for a revocation, in Unicode scalar values.
 pub const REASON_CHARS_MAX: usize = 200;
+
+/// The longest scope of a token in a JSON envelope, in Unicode scalar values: a resource's name and
+/// what stands before it.
+pub const SCOPE_CHARS_MAX: usize = RESOURCE_NAME_CHARS_MAX + 40;
+
+/// The longest moment of issue in a JSON envelope, in characters: RFC 3339 with room.
+pub const ISSUED_AT_CHARS_MAX: usize = 64;
 
 /// The most bytes that UTF-8 takes for one Unicode scalar value.
 pub const CHAR_BYTES_MAX: usize = 4;

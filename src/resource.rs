@@ -10,7 +10,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{
+    AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::limits::{
     HOLDER_CHARS_MAX, ISSUER_NAME_CHARS_MAX, REASON_CHARS_MAX, RESOURCE_NAME_CHARS_MAX,
@@ -22,6 +25,20 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
+
+/// What is encoded where a header must carry a name: all but visible ASCII, the escape itself, and
+/// what separates or quotes in header lists (RFC 9110, section 5.6).
+const IN_HEADERS: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'%')
+    .add(b',')
+    .add(b';')
+    .add(b'"')
+    .add(b'\\');
+
+/// What is encoded in a sequencer's line: as in [`ENCODED`], save for the slash, which is in most
+/// names and separates nothing there.
+const IN_LINES: &AsciiSet = &ENCODED.remove(b'/');
 
 /// Why a text is not a name. Each variant names the field; none repeats the text, which may be huge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +77,8 @@ pub enum NameError {
         /// The field that was given.
         field: &'static str,
     },
-    /// The text is not valid percent-encoded UTF-8.
+    /// The text is not valid percent-encoded UTF-8: a `%` without two hexadecimal digits, or bytes
+    /// that are no UTF-8.
     #[error("{field} is not percent-encoded UTF-8")]
     Encoding {
         /// The field that was given.
@@ -90,6 +108,15 @@ fn check(field: &'static str, text: &str, limit: usize) -> Result<(), NameError>
     Ok(())
 }
 
+/// Whether every `%` has its two hexadecimal digits. Decoders pass others through, and then two
+/// spellings would mean what only one was written for.
+fn is_well_escaped(text: &str) -> bool {
+    text.split('%').skip(1).all(|escape| {
+        let digits = escape.as_bytes();
+        digits.len() >= 2 && digits[..2].iter().all(u8::is_ascii_hexdigit)
+    })
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $field:literal, $limit:ident) => {
         $(#[$doc])*
@@ -111,19 +138,50 @@ macro_rules! name {
                 &self.0
             }
 
-            /// The percent-encoded form (RFC 3986, unreserved characters kept), for HTTP headers and
-            /// ASCII metadata.
+            /// The percent-encoded form (RFC 3986, unreserved characters kept), which is safe in a
+            /// URL's path or query.
             #[must_use]
             pub fn percent_encoded(&self) -> String {
                 utf8_percent_encode(&self.0, ENCODED).to_string()
             }
 
-            /// Reads the percent-encoded form back.
+            /// The form for HTTP headers and ASCII metadata: percent-encoded only where a header
+            /// could not carry it.
+            #[must_use]
+            pub fn header_encoded(&self) -> String {
+                utf8_percent_encode(&self.0, IN_HEADERS).to_string()
+            }
+
+            /// The form in a line of several parts with colons between them.
+            #[must_use]
+            pub fn line_encoded(&self) -> String {
+                utf8_percent_encode(&self.0, IN_LINES).to_string()
+            }
+
+            /// Reads any of the percent-encoded forms back.
             pub fn from_percent_encoded(text: &str) -> Result<Self, NameError> {
-                let decoded = percent_decode_str(text)
-                    .decode_utf8()
-                    .map_err(|_| NameError::Encoding { field: $field })?;
-                Self::new(&*decoded)
+                let wrong = NameError::Encoding { field: $field };
+                if !is_well_escaped(text) {
+                    return Err(wrong);
+                }
+                match percent_decode_str(text).decode_utf8() {
+                    Ok(decoded) => Self::new(&*decoded),
+                    Err(_) => Err(wrong),
+                }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            /// Takes a text that is such a name; the error names the field and the limit.
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)
+                    .and_then(|text| Self::new(text).map_err(de::Error::custom))
             }
         }
 
@@ -260,6 +318,18 @@ mod tests {
             ResourceName::from_percent_encoded("%ff"),
             Err(NameError::Encoding { field: "resource" })
         );
+        for text in ["%", "100%", "%4", "%zz", "a%4ä"] {
+            let read = ResourceName::from_percent_encoded(text);
+            assert!(matches!(read, Err(NameError::Encoding { .. })), "{text}");
+        }
+        let odd = ResourceName::new("a,b;\"c\"\\ d%/e:f ü").unwrap();
+        for encoded in [
+            odd.header_encoded(),
+            odd.line_encoded(),
+            odd.percent_encoded(),
+        ] {
+            assert_eq!(ResourceName::from_percent_encoded(&encoded).unwrap(), odd);
+        }
         assert!(matches!(
             ResourceName::from_percent_encoded("a%0Ab"),
             Err(NameError::Control { .. })

@@ -1,8 +1,20 @@
 //! The sequencer: what a holder sends along with a request to a resource (Chubby's word).
+//!
+//! It travels in four forms, each with one exact way to be written and a strict way to be read:
+//! [HTTP headers and gRPC metadata](headers), one line of text ([`Sequencer`]'s `Display`), and a
+//! [JSON envelope](Envelope) around a message. What arrives may lack the issuer, and is a
+//! [`Presented`] until somebody has decided what that means.
 
-use std::fmt;
+mod envelope;
+pub mod headers;
+mod line;
+mod presented;
 
 pub use crate::resource::IssuerName;
+pub use envelope::{Envelope, EnvelopeError, Fencing, IssuedAt, OtherScope, Scope};
+pub use line::LineError;
+pub use presented::{MissingIssuer, NoIssuer, Presented};
+
 use crate::resource::ResourceName;
 use crate::token::TokenValue;
 
@@ -18,14 +30,4 @@ pub struct Sequencer {
     pub resource: ResourceName,
     /// The number to compare.
     pub token: TokenValue,
-}
-
-impl fmt::Display for Sequencer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "token {} for {:?} by issuer {:?}",
-            self.token, self.resource, self.issuer
-        )
-    }
 }

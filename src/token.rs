@@ -10,7 +10,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-use crate::limits::TOKEN_VALUE_MAX;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::limits::{TOKEN_JSON_NUMBER_MAX, TOKEN_VALUE_MAX};
 
 /// The value of a fencing token, 1 to `i64::MAX`: all that a guard looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +56,54 @@ impl FromStr for TokenValue {
         }
         let value = text.parse().map_err(|_| TokenError::TooLarge)?;
         Self::new(value)
+    }
+}
+
+impl Serialize for TokenValue {
+    /// A number up to [`TOKEN_JSON_NUMBER_MAX`], a string of digits above: readers whose numbers are
+    /// all floats (JavaScript, many JSON tools) would take two tokens beyond it for one.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 <= TOKEN_JSON_NUMBER_MAX {
+            serializer.serialize_u64(self.0)
+        } else {
+            serializer.collect_str(&self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for TokenValue {
+    /// Takes an integer, or a string of digits, of any size that a token may have. A number with a
+    /// fraction or an exponent is refused even where it is whole: whoever wrote it counts in floats.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberOrDigits)
+    }
+}
+
+struct NumberOrDigits;
+
+impl de::Visitor<'_> for NumberOrDigits {
+    type Value = TokenValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a token: an integer from 1 to {TOKEN_VALUE_MAX}, or its digits as a string"
+        )
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<TokenValue, E> {
+        TokenValue::new(value).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<TokenValue, E> {
+        match u64::try_from(value) {
+            Ok(value) => self.visit_u64(value),
+            Err(_) => Err(E::invalid_value(de::Unexpected::Signed(value), &self)),
+        }
+    }
+
+    fn visit_str<E: de::Error>(self, digits: &str) -> Result<TokenValue, E> {
+        digits.parse().map_err(E::custom)
     }
 }
 

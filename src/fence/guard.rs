@@ -20,7 +20,7 @@ use std::{error::Error, future::Future};
 
 use crate::{
     resource::{IssuerName, ResourceName},
-    sequencer::Sequencer,
+    sequencer::{OtherScope, Sequencer},
     token::TokenValue,
 };
 
@@ -134,6 +134,9 @@ pub enum Foreign {
         /// The resource that is protected.
         expected: ResourceName,
     },
+    /// The message that carries it says itself that the token is for something else.
+    #[error(transparent)]
+    Scope(#[from] OtherScope),
 }
 
 /// A high-water mark: the highest token that was admitted, and whose it was.

@@ -1,0 +1,1 @@
+//! Kleppmann's story as an experiment.
