@@ -6,12 +6,15 @@
 )]
 
 mod concurrent;
+#[path = "../databases/mod.rs"]
+mod databases;
 mod documents;
 mod foreign;
 mod guard_table;
 mod guarded_row;
 mod memory;
 mod model;
+mod private_servers;
 mod promise;
 mod scene;
 mod unfit;

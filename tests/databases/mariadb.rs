@@ -1,0 +1,88 @@
+//! A private MariaDB, which stands for MySQL's dialect, too.
+
+use std::os::unix::net::UnixStream;
+
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
+
+use super::{
+    CONNECTIONS_MAX, Sync,
+    private::{Place, Private, with},
+    program, unique,
+};
+
+/// A running MariaDB, with `root` as its superuser and no password.
+#[derive(Debug)]
+pub(crate) struct Mariadb {
+    server: Private,
+}
+
+impl Mariadb {
+    /// Starts a server of one's own; `None` where it is not installed. Where we are root it runs
+    /// under the account `mysql`.
+    pub(crate) fn start(sync: Sync) -> Option<Self> {
+        let directories = ["/usr/sbin", "/usr/libexec", "/usr/local/sbin"];
+        let mariadbd = program("mariadbd", &directories)?;
+        let install = program("mariadb-install-db", &["/usr/bin", "/usr/local/bin"])?;
+        let place = Place::new("mariadb", "mysql");
+        let data = format!("--datadir={}", place.path().join("data").display());
+        let install = with(
+            place.words(&install),
+            &[
+                "--no-defaults",
+                &data,
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ],
+        );
+        place.prepare(&install);
+        let path = |name: &str| place.path().join(name).display().to_string();
+        let mut options = vec![
+            "--no-defaults".to_owned(),
+            data,
+            format!("--socket={}", path("socket")),
+            format!("--pid-file={}", path("pid")),
+            format!("--tmpdir={}", place.path().display()),
+            format!("--max-connections={CONNECTIONS_MAX}"),
+            "--skip-networking".to_owned(),
+            "--skip-name-resolve".to_owned(),
+            "--performance-schema=OFF".to_owned(),
+            "--innodb-buffer-pool-size=64M".to_owned(),
+        ];
+        if sync == Sync::Never {
+            options.push("--innodb-flush-log-at-trx-commit=0".to_owned());
+            options.push("--innodb-flush-method=nosync".to_owned());
+        }
+        let words = with(place.words(&mariadbd), &options);
+        let server = place.serve(&words, "KILL", |directory| {
+            UnixStream::connect(directory.join("socket")).is_ok()
+        });
+        Some(Self { server })
+    }
+
+    /// Makes an empty database and gives its URL.
+    pub(crate) async fn fresh(&self, name: &str) -> String {
+        let name = unique(name);
+        let mut connection = MySqlConnection::connect(&self.url("mysql"))
+            .await
+            .expect("the private MariaDB takes connections");
+        connection
+            .execute(AssertSqlSafe(format!(
+                "CREATE DATABASE `{name}` CHARACTER SET utf8mb4"
+            )))
+            .await
+            .expect("a database can be made");
+        self.url(&name)
+    }
+
+    pub(crate) fn server(&self) -> &Private {
+        &self.server
+    }
+
+    fn url(&self, database: &str) -> String {
+        let socket = self.server.directory().join("socket");
+        format!(
+            "mysql://root@localhost/{database}?socket={}",
+            socket.display()
+        )
+    }
+}
