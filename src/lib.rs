@@ -41,6 +41,7 @@ pub mod token;
 // Floor 1: the parts that stand alone.
 pub mod fence {
     //! Guards: the resource's half of fencing.
+    pub mod fenced;
     mod guard;
     pub mod memory;
     mod rules;

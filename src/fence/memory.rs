@@ -1,4 +1,4 @@
-//! A guard whose marks live in this process's memory.
+//! A guard, and a store of fenced values, in this process's memory.
 //!
 //! Right for a resource that lives and dies with the process: a cache, an in-memory index, a
 //! connection to a device. Wrong for anything that outlives it: a restarted process has forgotten
@@ -11,7 +11,10 @@ use std::{
 
 use crate::{resource::ResourceName, sequencer::Sequencer};
 
-use super::{Guard, Mark, Rules, Verdict};
+use super::{
+    Guard, Mark, Rules, Verdict,
+    fenced::{ConditionalStore, Update},
+};
 
 /// Resources that one [`MemoryGuard`] keeps a mark for, unless told otherwise: about 200 MiB with
 /// names of usual length.
@@ -94,5 +97,73 @@ impl Guard for MemoryGuard {
     async fn high_water(&self, resource: &ResourceName) -> Result<Option<Mark>, TooManyResources> {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(marks.get(resource).cloned())
+    }
+}
+
+/// Values in memory, each with its mark: a [`ConditionalStore`] whose mutation is the new value.
+///
+/// Put it behind a [`FencedResource`](super::fenced::FencedResource). It never forgets a mark and
+/// has the same limit as [`MemoryGuard`].
+#[derive(Debug)]
+pub struct MemoryStore<V> {
+    resources_max: usize,
+    values: Mutex<HashMap<ResourceName, (Mark, V)>>,
+}
+
+impl<V> Default for MemoryStore<V> {
+    fn default() -> Self {
+        Self {
+            resources_max: RESOURCES_MAX,
+            values: Mutex::default(),
+        }
+    }
+}
+
+impl<V: Clone> MemoryStore<V> {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how many resources may have a value; [`RESOURCES_MAX`] unless set.
+    #[must_use]
+    pub fn resources_max(mut self, resources_max: usize) -> Self {
+        self.resources_max = resources_max;
+        self
+    }
+
+    /// The value of a resource and the mark under which it was written, as of one moment.
+    pub fn read(&self, resource: &ResourceName) -> Option<(V, Mark)> {
+        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mark, value) = values.get(resource)?;
+        Some((value.clone(), mark.clone()))
+    }
+}
+
+impl<V: Clone + Send + Sync> ConditionalStore for MemoryStore<V> {
+    type Mutation = V;
+    type Error = TooManyResources;
+
+    async fn conditional_update(&self, update: &Update<'_, V>) -> Result<bool, TooManyResources> {
+        // Cloning may run foreign code, so it comes before the lock.
+        let new = (update.mark(), update.mutation.clone());
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = values.get(update.resource);
+        if !update.passes(found.map(|(mark, _)| mark)) {
+            return Ok(false);
+        }
+        if found.is_none() && values.len() >= self.resources_max {
+            return Err(TooManyResources {
+                resources_max: self.resources_max,
+            });
+        }
+        values.insert(update.resource.clone(), new);
+        Ok(true)
+    }
+
+    async fn read_token(&self, resource: &ResourceName) -> Result<Option<Mark>, TooManyResources> {
+        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(values.get(resource).map(|(mark, _)| mark.clone()))
     }
 }
