@@ -42,7 +42,10 @@ pub mod token;
 pub mod fence {
     //! Guards: the resource's half of fencing.
     pub mod fenced;
+    pub mod context;
     mod guard;
+    #[cfg(feature = "fence-http")]
+    pub mod http;
     pub mod memory;
     mod rules;
     #[cfg(feature = "fence-sqlite")]

@@ -16,7 +16,7 @@
 //! plain data and plain functions in [`Rules`](super::Rules); a guard adds only where the mark lives
 //! and how it is raised atomically.
 
-use std::{error::Error, future::Future};
+use std::{error::Error, future::Future, sync::Arc};
 
 use crate::{
     resource::{IssuerName, ResourceName},
@@ -57,6 +57,44 @@ pub trait Guard {
         &self,
         resource: &ResourceName,
     ) -> impl Future<Output = Result<Option<Mark>, Self::Error>> + Send;
+
+    /// Told of a request that was turned away before there was anything to admit; true lets it go on
+    /// all the same. Whoever takes requests in asks this, once for each of them.
+    ///
+    /// A guard that protects says no, as this default does. One that merely observes counts the
+    /// request and lets it pass.
+    fn overlooks(&self, why: &Unjudged) -> bool {
+        let _ = why;
+        false
+    }
+}
+
+/// A shared guard is the guard.
+impl<G: Guard + Send + Sync> Guard for Arc<G> {
+    type Error = G::Error;
+
+    async fn admit(&self, sequencer: &Sequencer) -> Result<Verdict, G::Error> {
+        G::admit(self, sequencer).await
+    }
+
+    async fn high_water(&self, resource: &ResourceName) -> Result<Option<Mark>, G::Error> {
+        G::high_water(self, resource).await
+    }
+
+    fn overlooks(&self, why: &Unjudged) -> bool {
+        G::overlooks(self, why)
+    }
+}
+
+/// Why a request never came to be judged by its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unjudged {
+    /// It needs a token, and carries none.
+    Missing,
+    /// What it carries cannot be read, or lacks an issuer that is insisted on.
+    Invalid,
+    /// The token is for something else than what the request is about.
+    Foreign(Foreign),
 }
 
 /// The answer of a guard to one sequencer.
