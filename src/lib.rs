@@ -41,8 +41,8 @@ pub mod token;
 // Floor 1: the parts that stand alone.
 pub mod fence {
     //! Guards: the resource's half of fencing.
-    pub mod fenced;
     pub mod context;
+    pub mod fenced;
     mod guard;
     #[cfg(feature = "fence-http")]
     pub mod http;
