@@ -1,0 +1,169 @@
+//! The two registers, and how a careful and a careless program update them.
+//!
+//! Both are a row with a set in it. Both programs read, add a number, and write back. Only the fenced one
+//! carries its token into the database, in two places:
+//!
+//! * **The read raises the mark.** Otherwise a holder could read, an older one could still write, and then
+//!   the holder would write over it: no token out of order, and yet an acknowledged update gone.
+//!   `reading.rs` shows it.
+//! * **The write is refused when the mark is higher**, in the same statement.
+
+use std::{future::Future, time::Duration};
+
+use fencepost::sequencer::Sequencer;
+use sqlx::{
+    Executor as _, PgPool, Row as _,
+    postgres::{PgPoolOptions, PgRow},
+};
+
+use crate::{members::Members, script::Outcome};
+
+/// After this a statement's outcome is unknown. Generous: it bounds a run, and decides nothing else.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A trigger writes down the token of every accepted write, in the order in which the row changed: it runs
+/// while the row is locked.
+const SCHEMA: &str = r"
+    CREATE TABLE fenced (
+        name TEXT PRIMARY KEY,
+        members BYTEA NOT NULL,
+        fencing_token BIGINT NOT NULL DEFAULT 0
+    );
+    CREATE TABLE unfenced (LIKE fenced INCLUDING ALL);
+    CREATE TABLE accepted (
+        position BIGSERIAL PRIMARY KEY,
+        register TEXT NOT NULL,
+        token BIGINT NOT NULL
+    );
+    CREATE FUNCTION note_token() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO accepted (register, token) VALUES (TG_TABLE_NAME, NEW.fencing_token);
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER note_token AFTER UPDATE ON fenced FOR EACH ROW EXECUTE FUNCTION note_token();
+    CREATE TRIGGER note_token AFTER UPDATE ON unfenced FOR EACH ROW EXECUTE FUNCTION note_token();
+    INSERT INTO fenced (name, members) VALUES ('ledger', '');
+    INSERT INTO unfenced (name, members) VALUES ('ledger', '');
+";
+
+/// Reads, and raises the mark in the same statement.
+const CLAIM: &str = "UPDATE fenced SET fencing_token = $1 \
+     WHERE name = 'ledger' AND fencing_token <= $1 RETURNING members";
+const WRITE_FENCED: &str = "UPDATE fenced SET members = $2, fencing_token = $1 \
+     WHERE name = 'ledger' AND fencing_token <= $1";
+/// The token is stored for the record alone; nothing is compared.
+const WRITE_UNFENCED: &str =
+    "UPDATE unfenced SET members = $2, fencing_token = $1 WHERE name = 'ledger'";
+
+/// What a guarded read came to.
+pub(crate) enum Claim {
+    /// The value, and nobody older can write any more.
+    Read(Members),
+    /// Why not.
+    Not(Outcome),
+}
+
+/// Connections of one process to the database with the two registers.
+#[derive(Clone, Debug)]
+pub(crate) struct Registers {
+    pool: PgPool,
+}
+
+impl Registers {
+    pub(crate) async fn open(url: &str) -> Self {
+        let pool = PgPoolOptions::new().max_connections(2);
+        let pool = pool.acquire_timeout(STATEMENT_TIMEOUT).connect(url);
+        Self {
+            pool: pool.await.unwrap(),
+        }
+    }
+
+    /// Makes both registers, empty.
+    pub(crate) async fn create(&self) {
+        self.pool.execute(SCHEMA).await.unwrap();
+    }
+
+    /// The careful program's read.
+    pub(crate) async fn claim(&self, sequencer: &Sequencer) -> Claim {
+        let claim = sqlx::query(CLAIM).bind(sequencer.token.as_i64());
+        match bounded(claim.fetch_optional(&self.pool)).await {
+            Ok(Some(row)) => Claim::Read(members(&row)),
+            Ok(None) => Claim::Not(self.refused().await),
+            Err(unknown) => Claim::Not(unknown),
+        }
+    }
+
+    /// The careful program's write.
+    pub(crate) async fn write_fenced(&self, sequencer: &Sequencer, members: &Members) -> Outcome {
+        let token = sequencer.token.as_i64();
+        let write = sqlx::query(WRITE_FENCED).bind(token).bind(members.as_bytes());
+        match bounded(write.execute(&self.pool)).await {
+            Ok(done) if done.rows_affected() == 1 => Outcome::Acknowledged,
+            Ok(_) => self.refused().await,
+            Err(unknown) => unknown,
+        }
+    }
+
+    /// The careless program's read.
+    pub(crate) async fn read_unfenced(&self) -> Result<Members, Outcome> {
+        let read = sqlx::query("SELECT members FROM unfenced WHERE name = 'ledger'");
+        let row = bounded(read.fetch_one(&self.pool)).await?;
+        Ok(members(&row))
+    }
+
+    /// The careless program's write.
+    pub(crate) async fn write_unfenced(&self, sequencer: &Sequencer, members: &Members) -> Outcome {
+        let token = sequencer.token.as_i64();
+        let write = sqlx::query(WRITE_UNFENCED).bind(token).bind(members.as_bytes());
+        match bounded(write.execute(&self.pool)).await {
+            Ok(_) => Outcome::Acknowledged,
+            Err(unknown) => unknown,
+        }
+    }
+
+    /// Marks only rise, so the mark of a moment later is high enough to say what was required.
+    async fn refused(&self) -> Outcome {
+        let mark = sqlx::query("SELECT fencing_token FROM fenced WHERE name = 'ledger'");
+        match bounded(mark.fetch_one(&self.pool)).await {
+            Ok(row) => Outcome::Stale {
+                required: u64::try_from(row.get::<i64, _>(0)).unwrap(),
+            },
+            Err(unknown) => unknown,
+        }
+    }
+
+    /// The final values: fenced, then unfenced.
+    pub(crate) async fn values(&self) -> (Members, Members) {
+        let read = async |sql: &'static str| {
+            let row = sqlx::query(sql).fetch_one(&self.pool).await.unwrap();
+            members(&row)
+        };
+        (
+            read("SELECT members FROM fenced WHERE name = 'ledger'").await,
+            read("SELECT members FROM unfenced WHERE name = 'ledger'").await,
+        )
+    }
+
+    /// How often a register accepted a write with a lower token than the one before.
+    pub(crate) async fn steps_back(&self, register: &str) -> u64 {
+        let tokens = sqlx::query("SELECT token FROM accepted WHERE register = $1 ORDER BY position");
+        let rows = tokens.bind(register).fetch_all(&self.pool).await.unwrap();
+        let tokens: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        tokens.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64
+    }
+}
+
+fn members(row: &PgRow) -> Members {
+    Members::from_bytes(row.get(0))
+}
+
+/// An error or a silence leaves open what happened.
+async fn bounded<T>(
+    statement: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, Outcome> {
+    let unknown = |why: String| Outcome::Unknown { why };
+    match tokio::time::timeout(STATEMENT_TIMEOUT, statement).await {
+        Ok(done) => done.map_err(|error| unknown(error.to_string())),
+        Err(_) => Err(unknown("no answer in time".into())),
+    }
+}
