@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::{
     members::Members,
     registers::{Claim, Registers},
-    script::{Order, Outcome, Role, Said, Update},
+    script::{Order, Role, Said, Update},
 };
 
 /// Where a process finds its role.

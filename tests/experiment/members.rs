@@ -46,7 +46,9 @@ fn place(number: u64) -> (usize, u8) {
 #[test]
 fn a_set_holds_what_was_added_and_nothing_else() {
     let numbers = [0, 7, 8, 9, 1_000];
-    let set = numbers.iter().fold(Members::default(), |set, &n| set.with(n));
+    let set = numbers
+        .iter()
+        .fold(Members::default(), |set, &n| set.with(n));
     assert_eq!(set.iter().collect::<Vec<_>>(), numbers);
     assert_eq!(Members::from_bytes(set.as_bytes().to_vec()), set);
     assert!(!set.contains(6) && !set.contains(1_000_000));

@@ -51,7 +51,8 @@ impl ClientProcess {
     pub(crate) fn order(&mut self, order: Order) {
         let orders = self.orders.as_mut().unwrap();
         let line = serde_json::to_string(&order).unwrap();
-        writeln!(orders, "{line}").unwrap_or_else(|error| panic!("client {}: {error}", self.number));
+        writeln!(orders, "{line}")
+            .unwrap_or_else(|error| panic!("client {}: {error}", self.number));
     }
 
     /// SIGSTOP, and waits until the process stands still.
@@ -101,7 +102,10 @@ fn listen(number: u64, stdout: ChildStdout, heard: &UnboundedSender<(u64, Said)>
         let Some(said) = line.strip_prefix(MARK) else {
             continue;
         };
-        if heard.send((number, serde_json::from_str(said).unwrap())).is_err() {
+        if heard
+            .send((number, serde_json::from_str(said).unwrap()))
+            .is_err()
+        {
             return;
         }
     }

@@ -81,10 +81,20 @@ async fn a_register_without_a_guard_takes_what_is_late() {
     };
     let late = registers.read_unfenced().await.unwrap();
     let newer = registers.read_unfenced().await.unwrap().with(2);
-    assert_eq!(registers.write_unfenced(&holder(6), &newer).await, Outcome::Acknowledged);
+    assert_eq!(
+        registers.write_unfenced(&holder(6), &newer).await,
+        Outcome::Acknowledged
+    );
     let late = late.with(1);
-    assert_eq!(registers.write_unfenced(&holder(5), &late).await, Outcome::Acknowledged);
+    assert_eq!(
+        registers.write_unfenced(&holder(5), &late).await,
+        Outcome::Acknowledged
+    );
     let (_, value) = registers.values().await;
-    assert_eq!(value.iter().collect::<Vec<_>>(), [1], "the newer one is gone");
+    assert_eq!(
+        value.iter().collect::<Vec<_>>(),
+        [1],
+        "the newer one is gone"
+    );
     assert_eq!(registers.steps_back("unfenced").await, 1);
 }

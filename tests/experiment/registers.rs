@@ -96,7 +96,9 @@ impl Registers {
     /// The careful program's write.
     pub(crate) async fn write_fenced(&self, sequencer: &Sequencer, members: &Members) -> Outcome {
         let token = sequencer.token.as_i64();
-        let write = sqlx::query(WRITE_FENCED).bind(token).bind(members.as_bytes());
+        let write = sqlx::query(WRITE_FENCED)
+            .bind(token)
+            .bind(members.as_bytes());
         match bounded(write.execute(&self.pool)).await {
             Ok(done) if done.rows_affected() == 1 => Outcome::Acknowledged,
             Ok(_) => self.refused().await,
@@ -114,7 +116,9 @@ impl Registers {
     /// The careless program's write.
     pub(crate) async fn write_unfenced(&self, sequencer: &Sequencer, members: &Members) -> Outcome {
         let token = sequencer.token.as_i64();
-        let write = sqlx::query(WRITE_UNFENCED).bind(token).bind(members.as_bytes());
+        let write = sqlx::query(WRITE_UNFENCED)
+            .bind(token)
+            .bind(members.as_bytes());
         match bounded(write.execute(&self.pool)).await {
             Ok(_) => Outcome::Acknowledged,
             Err(unknown) => unknown,
@@ -146,7 +150,8 @@ impl Registers {
 
     /// How often a register accepted a write with a lower token than the one before.
     pub(crate) async fn steps_back(&self, register: &str) -> u64 {
-        let tokens = sqlx::query("SELECT token FROM accepted WHERE register = $1 ORDER BY position");
+        let tokens =
+            sqlx::query("SELECT token FROM accepted WHERE register = $1 ORDER BY position");
         let rows = tokens.bind(register).fetch_all(&self.pool).await.unwrap();
         let tokens: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         tokens.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64
@@ -158,9 +163,7 @@ fn members(row: &PgRow) -> Members {
 }
 
 /// An error or a silence leaves open what happened.
-async fn bounded<T>(
-    statement: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, Outcome> {
+async fn bounded<T>(statement: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Outcome> {
     let unknown = |why: String| Outcome::Unknown { why };
     match tokio::time::timeout(STATEMENT_TIMEOUT, statement).await {
         Ok(done) => done.map_err(|error| unknown(error.to_string())),

@@ -54,9 +54,18 @@ pub(crate) enum Verdict {
 impl Report {
     pub(crate) fn verdict(&self) -> Verdict {
         let broken = reasons([
-            (self.fenced.lost > 0, "the fenced register lost acknowledged updates"),
-            (self.fenced.steps_back > 0, "it accepted a lower token after a higher one"),
-            (self.fenced.refused_in_vain > 0, "a refused update took effect"),
+            (
+                self.fenced.lost > 0,
+                "the fenced register lost acknowledged updates",
+            ),
+            (
+                self.fenced.steps_back > 0,
+                "it accepted a lower token after a higher one",
+            ),
+            (
+                self.fenced.refused_in_vain > 0,
+                "a refused update took effect",
+            ),
             (
                 self.fenced.from_nowhere + self.unfenced.from_nowhere > 0,
                 "an update is there that nobody made",
@@ -74,7 +83,10 @@ impl Report {
                 self.fenced.acknowledged < self.updates_wanted,
                 "too few updates were acknowledged",
             ),
-            (self.stops < self.stops_wanted, "too few holders were stopped"),
+            (
+                self.stops < self.stops_wanted,
+                "too few holders were stopped",
+            ),
             (
                 self.unfenced.lost == 0,
                 "the unfenced register lost nothing, so that nothing was put to the test",
@@ -124,7 +136,9 @@ impl fmt::Display for Report {
         row("of them lost", |side| side.lost)?;
         row("refused as stale", |side| side.refused)?;
         row("outcome unknown", |side| side.unknown)?;
-        row("lower token accepted after a higher", |side| side.steps_back)?;
+        row("lower token accepted after a higher", |side| {
+            side.steps_back
+        })?;
         let share = |side: &Side| side.lost as f64 * 100.0 / (side.acknowledged as f64).max(1.0);
         let (fenced, unfenced) = (share(&self.fenced), share(&self.unfenced));
         write!(f, "{:<38} {fenced:>8.1} % {unfenced:>8.1} %", "share lost")
@@ -175,7 +189,10 @@ mod tests {
             let mut report = good();
             spoil(&mut report);
             let verdict = report.verdict();
-            assert!(matches!(verdict, Verdict::Broken(_)), "{number}: {verdict:?}");
+            assert!(
+                matches!(verdict, Verdict::Broken(_)),
+                "{number}: {verdict:?}"
+            );
         }
     }
 
@@ -191,7 +208,10 @@ mod tests {
             let mut report = good();
             spoil(&mut report);
             let verdict = report.verdict();
-            assert!(matches!(verdict, Verdict::Unknown(_)), "{number}: {verdict:?}");
+            assert!(
+                matches!(verdict, Verdict::Unknown(_)),
+                "{number}: {verdict:?}"
+            );
         }
     }
 }

@@ -109,10 +109,14 @@ impl Story {
 
     async fn play(&mut self) {
         let mut next = self.began + self.settings.stop_every;
+        let mut turn = 0;
         while !self.enough() {
-            let is_time = |_: &Tally, _: Option<&(u64, Said)>| (Instant::now() >= next).then_some(());
-            self.listen_until("the next stop", self.settings.at_most, is_time).await;
-            self.stop_a_holder(self.stops % self.settings.clients).await;
+            let is_time =
+                |_: &Tally, _: Option<&(u64, Said)>| (Instant::now() >= next).then_some(());
+            self.listen_until("the next stop", self.settings.at_most, is_time)
+                .await;
+            self.stop_a_holder(turn % self.settings.clients).await;
+            turn += 1;
             next = Instant::now().max(next + self.settings.stop_every);
         }
     }
@@ -133,7 +137,9 @@ impl Story {
             Some((who, Said::Inside { token })) if *who == client => Some(*token),
             _ => None,
         };
-        let token = self.listen_until("the client is inside", PATIENCE, inside).await;
+        let token = self
+            .listen_until("the client is inside", PATIENCE, inside)
+            .await;
         self.clients[at].stop().await;
         let stopped = Instant::now();
         // It finds this when it goes on, and does what it was about to do.
@@ -146,12 +152,15 @@ impl Story {
         self.listen_until("others write", patience, written).await;
         self.clients[at].resume();
         self.stood_still += stopped.elapsed();
-        self.stops += 1;
         let late = |_: &Tally, heard: Option<&(u64, Said)>| match heard {
             Some((who, Said::Update(update))) if *who == client => Some(update.fenced.clone()),
             _ => None,
         };
-        let outcome = self.listen_until("the stopped client writes", PATIENCE, late).await;
+        let outcome = self
+            .listen_until("the stopped client writes", PATIENCE, late)
+            .await;
+        // One whose outcome nobody knows says nothing about the guard, and is no stop.
+        self.stops += u64::from(!matches!(outcome, Outcome::Unknown { .. }));
         self.stopped_and_refused += u64::from(matches!(outcome, Outcome::Stale { .. }));
     }
 
@@ -165,10 +174,15 @@ impl Story {
         let deadline = Instant::now() + within;
         loop {
             let heard = tokio::time::timeout(LOOK, self.heard.recv()).await;
-            let heard = heard.ok().map(|heard| heard.expect("the clients are there"));
+            let heard = heard
+                .ok()
+                .map(|heard| heard.expect("the clients are there"));
             match &heard {
                 Some((client, said)) => self.tally.take(*client, said),
-                None => self.clients.iter_mut().for_each(ClientProcess::assert_alive),
+                None => self
+                    .clients
+                    .iter_mut()
+                    .for_each(ClientProcess::assert_alive),
             }
             if let Some(found) = found(&self.tally, heard.as_ref()) {
                 return found;
