@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     members::Members,
-    registers::{Claim, Registers},
+    registers::{GuardedRead, Registers},
     script::{Order, Role, Said, Update},
 };
 
@@ -113,7 +113,7 @@ impl<'r> Player<'r> {
         let number = self.number;
         self.number += self.role.clients;
 
-        let fenced = self.registers.claim(&sequencer).await;
+        let fenced = self.registers.read_fenced(&sequencer).await;
         let unfenced = self.registers.read_unfenced().await;
         if let Err(lost) = held.check() {
             give_up(&lost.to_string());
@@ -125,8 +125,8 @@ impl<'r> Player<'r> {
             self.wait_for_go_on().await;
         }
         let fenced = match fenced {
-            Claim::Not(outcome) => outcome,
-            Claim::Read(members) => {
+            GuardedRead::Not(outcome) => outcome,
+            GuardedRead::Read(members) => {
                 let members = members.with(number);
                 self.registers.write_fenced(&sequencer, &members).await
             }

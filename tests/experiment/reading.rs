@@ -12,7 +12,7 @@ use fencepost::{
 use crate::{
     databases,
     members::Members,
-    registers::{Claim, Registers},
+    registers::{GuardedRead, Registers},
     script::Outcome,
 };
 
@@ -33,9 +33,9 @@ async fn registers() -> Option<Registers> {
 }
 
 async fn read(registers: &Registers, holder: &Sequencer) -> Members {
-    match registers.claim(holder).await {
-        Claim::Read(members) => members,
-        Claim::Not(outcome) => panic!("{outcome:?}"),
+    match registers.read_fenced(holder).await {
+        GuardedRead::Read(members) => members,
+        GuardedRead::Not(outcome) => panic!("{outcome:?}"),
     }
 }
 

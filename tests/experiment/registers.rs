@@ -21,7 +21,7 @@ use crate::{members::Members, script::Outcome};
 /// After this a statement's outcome is unknown. Generous: it bounds a run, and decides nothing else.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A trigger writes down the token of every accepted write, in the order in which the row changed: it runs
+/// A trigger writes down the token of every write, in the order in which the row changed: it runs
 /// while the row is locked.
 const SCHEMA: &str = r"
     CREATE TABLE fenced (
@@ -30,14 +30,14 @@ const SCHEMA: &str = r"
         fencing_token BIGINT NOT NULL DEFAULT 0
     );
     CREATE TABLE unfenced (LIKE fenced INCLUDING ALL);
-    CREATE TABLE accepted (
+    CREATE TABLE writes (
         position BIGSERIAL PRIMARY KEY,
         register TEXT NOT NULL,
         token BIGINT NOT NULL
     );
     CREATE FUNCTION note_token() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        INSERT INTO accepted (register, token) VALUES (TG_TABLE_NAME, NEW.fencing_token);
+        INSERT INTO writes (register, token) VALUES (TG_TABLE_NAME, NEW.fencing_token);
         RETURN NEW;
     END $$;
     CREATE TRIGGER note_token AFTER UPDATE ON fenced FOR EACH ROW EXECUTE FUNCTION note_token();
@@ -47,7 +47,7 @@ const SCHEMA: &str = r"
 ";
 
 /// Reads, and raises the mark in the same statement.
-const CLAIM: &str = "UPDATE fenced SET fencing_token = $1 \
+const READ_FENCED: &str = "UPDATE fenced SET fencing_token = $1 \
      WHERE name = 'ledger' AND fencing_token <= $1 RETURNING members";
 const WRITE_FENCED: &str = "UPDATE fenced SET members = $2, fencing_token = $1 \
      WHERE name = 'ledger' AND fencing_token <= $1";
@@ -56,7 +56,7 @@ const WRITE_UNFENCED: &str =
     "UPDATE unfenced SET members = $2, fencing_token = $1 WHERE name = 'ledger'";
 
 /// What a guarded read came to.
-pub(crate) enum Claim {
+pub(crate) enum GuardedRead {
     /// The value, and nobody older can write any more.
     Read(Members),
     /// Why not.
@@ -84,12 +84,12 @@ impl Registers {
     }
 
     /// The careful program's read.
-    pub(crate) async fn claim(&self, sequencer: &Sequencer) -> Claim {
-        let claim = sqlx::query(CLAIM).bind(sequencer.token.as_i64());
-        match bounded(claim.fetch_optional(&self.pool)).await {
-            Ok(Some(row)) => Claim::Read(members(&row)),
-            Ok(None) => Claim::Not(self.refused().await),
-            Err(unknown) => Claim::Not(unknown),
+    pub(crate) async fn read_fenced(&self, sequencer: &Sequencer) -> GuardedRead {
+        let read = sqlx::query(READ_FENCED).bind(sequencer.token.as_i64());
+        match bounded(read.fetch_optional(&self.pool)).await {
+            Ok(Some(row)) => GuardedRead::Read(members(&row)),
+            Ok(None) => GuardedRead::Not(self.refused().await),
+            Err(unknown) => GuardedRead::Not(unknown),
         }
     }
 
@@ -148,10 +148,9 @@ impl Registers {
         )
     }
 
-    /// How often a register accepted a write with a lower token than the one before.
+    /// How often a register took a write with a lower token than the one before.
     pub(crate) async fn steps_back(&self, register: &str) -> u64 {
-        let tokens =
-            sqlx::query("SELECT token FROM accepted WHERE register = $1 ORDER BY position");
+        let tokens = sqlx::query("SELECT token FROM writes WHERE register = $1 ORDER BY position");
         let rows = tokens.bind(register).fetch_all(&self.pool).await.unwrap();
         let tokens: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         tokens.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64

@@ -15,8 +15,8 @@ pub(crate) struct Side {
     /// Outcomes that nobody knows: never counted as lost.
     pub(crate) unknown: u64,
     /// In the final value, and by no update that anybody made.
-    pub(crate) from_nowhere: u64,
-    /// Writes that were accepted although a higher token had been there.
+    pub(crate) made_by_nobody: u64,
+    /// Writes that were taken although a higher token had been there.
     pub(crate) steps_back: u64,
 }
 
@@ -60,14 +60,14 @@ impl Report {
             ),
             (
                 self.fenced.steps_back > 0,
-                "it accepted a lower token after a higher one",
+                "it took a lower token after a higher one",
             ),
             (
                 self.fenced.refused_in_vain > 0,
                 "a refused update took effect",
             ),
             (
-                self.fenced.from_nowhere + self.unfenced.from_nowhere > 0,
+                self.fenced.made_by_nobody + self.unfenced.made_by_nobody > 0,
                 "an update is there that nobody made",
             ),
             (
@@ -136,9 +136,7 @@ impl fmt::Display for Report {
         row("of them lost", |side| side.lost)?;
         row("refused as stale", |side| side.refused)?;
         row("outcome unknown", |side| side.unknown)?;
-        row("lower token accepted after a higher", |side| {
-            side.steps_back
-        })?;
+        row("lower token taken after a higher", |side| side.steps_back)?;
         let share = |side: &Side| side.lost as f64 * 100.0 / (side.acknowledged as f64).max(1.0);
         let (fenced, unfenced) = (share(&self.fenced), share(&self.unfenced));
         write!(f, "{:<38} {fenced:>8.1} % {unfenced:>8.1} %", "share lost")
@@ -181,8 +179,8 @@ mod tests {
             |report| report.fenced.lost = 1,
             |report| report.fenced.steps_back = 1,
             |report| report.fenced.refused_in_vain = 1,
-            |report| report.fenced.from_nowhere = 1,
-            |report| report.unfenced.from_nowhere = 1,
+            |report| report.fenced.made_by_nobody = 1,
+            |report| report.unfenced.made_by_nobody = 1,
             |report| report.stopped_and_refused = 7,
         ];
         for (number, spoil) in breaks.iter().enumerate() {

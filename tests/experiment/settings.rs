@@ -26,11 +26,16 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn from_environment() -> Self {
         let at_least = Duration::from_secs(number("SECS", 40));
+        let clients = number("CLIENTS", 5);
+        assert!(
+            clients >= 2,
+            "somebody else must write while a holder stands still"
+        );
         Self {
             ttl: Duration::from_millis(number("TTL_MS", 2_000)),
             stop_every: Duration::from_millis(number("STOP_EVERY_MS", 5_000)),
             others: number("OTHERS", 20),
-            clients: number("CLIENTS", 5),
+            clients,
             at_least,
             updates: number("UPDATES", 2_000),
             stops: number("STOPS", 6),

@@ -60,7 +60,7 @@ async fn run(settings: Settings, database: String) -> Report {
         refused: updates.refused.len() as u64,
         refused_in_vain: updates.refused_in_vain(value),
         unknown: updates.unknown.len() as u64,
-        from_nowhere: updates.from_nowhere(value),
+        made_by_nobody: updates.made_by_nobody(value),
         steps_back: registers.steps_back(name).await,
     };
     report.fenced = side("fenced", &story.tally.fenced, &fenced).await;

@@ -38,7 +38,7 @@ impl Updates {
     }
 
     /// In the final value, and by no update that anybody made.
-    pub(crate) fn from_nowhere(&self, value: &Members) -> u64 {
+    pub(crate) fn made_by_nobody(&self, value: &Members) -> u64 {
         let made = |n: &u64| {
             [&self.acknowledged, &self.refused, &self.unknown]
                 .iter()
@@ -98,8 +98,8 @@ fn updates_are_counted_one_by_one() {
     assert_eq!(updates.lost(&value(&[1, 2])), 0);
     assert_eq!(updates.lost(&value(&[2, 3, 4])), 1);
     assert_eq!(updates.refused_in_vain(&value(&[1, 3])), 1);
-    assert_eq!(updates.from_nowhere(&value(&[1, 2, 3, 4])), 0);
-    assert_eq!(updates.from_nowhere(&value(&[1, 5])), 1);
+    assert_eq!(updates.made_by_nobody(&value(&[1, 2, 3, 4])), 0);
+    assert_eq!(updates.made_by_nobody(&value(&[1, 5])), 1);
 }
 
 #[test]
