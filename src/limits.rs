@@ -74,6 +74,11 @@ pub const WAITERS_MAX: u32 = 65_536;
 /// still waits for seconds, and usually for hours: whoever queues deeper wants another design.
 pub const WAITERS_PER_RESOURCE_MAX: u32 = 8_192;
 
+/// The most marks in the cluster's own guard register: as many as there may be live grants, about 150
+/// MiB of state. A mark is never forgotten, so a resource whose name is made anew for each use belongs
+/// to a guard beside its data.
+pub const MARKS_MAX: u64 = LIVE_GRANTS_MAX as u64;
+
 /// The longest wait for a resource, one day; zero does not wait.
 pub const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 

@@ -10,9 +10,6 @@ use crate::token::TokenValue;
 /// [`COMMAND_BYTES_MAX`](crate::limits::COMMAND_BYTES_MAX) and proposes it. `stamped_at_ms` is the
 /// leader's wall clock, milliseconds since 1970; it is shown to people and decides nothing, with one
 /// exception that is a refusal: see [`RaiseFloor`].
-///
-/// `Admit` belongs to the cluster's own guard register; its number is taken in
-/// [`codec`](super::codec), so that it can come without a new format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Asks for a resource. Answers with [`AcquireOutcome`](super::AcquireOutcome).
@@ -34,6 +31,10 @@ pub enum Command {
     /// Grants a free resource to the head of its queue. Proposed by the leader alone, where an entry
     /// ended several grants. Answers with [`PromoteOutcome`](super::PromoteOutcome).
     Promote(Promote),
+    /// Asks the cluster's own guard register whether a token may pass, and raises the mark of its
+    /// resource. Proposed only where the mark would rise. Answers with
+    /// [`AdmitOutcome`](super::AdmitOutcome).
+    Admit(Admit),
 }
 
 impl Command {
@@ -49,6 +50,7 @@ impl Command {
             Self::RaiseFloor(_) => "raise_floor",
             Self::Withdraw(_) => "withdraw",
             Self::Promote(_) => "promote",
+            Self::Admit(_) => "admit",
         }
     }
 }
@@ -174,6 +176,20 @@ pub struct Leaving {
 pub struct Promote {
     /// Which resource.
     pub resource: ResourceName,
+    /// The leader's wall clock, for people.
+    pub stamped_at_ms: u64,
+}
+
+/// A token is presented to the cluster's own guard register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admit {
+    /// What it is for. That it was issued here is the API's to check: every token in the log is of
+    /// this issuer.
+    pub resource: ResourceName,
+    /// What is presented.
+    pub token: TokenValue,
+    /// Whether each token passes once only, so that a token at the mark is refused.
+    pub once: bool,
     /// The leader's wall clock, for people.
     pub stamped_at_ms: u64,
 }

@@ -3,7 +3,7 @@
 use crate::grant::{EndedHow, LeftHow, Ttl};
 use crate::issuer::RequestKey;
 use crate::resource::{Holder, Reason, ResourceName};
-use crate::token::Token;
+use crate::token::{Token, TokenValue};
 
 /// One change of the state. Ends and places come first in an entry, and at most one grant, last. An
 /// entry that only refuses or replays has none.
@@ -88,6 +88,14 @@ pub enum Event {
         /// The new floor.
         floor: u64,
     },
+    /// A mark of the cluster's own guard register rose. A token that is admitted at the mark changes
+    /// nothing, and has no event.
+    Admitted {
+        /// Whose mark.
+        resource: ResourceName,
+        /// Where it is now.
+        token: TokenValue,
+    },
 }
 
 impl Event {
@@ -102,6 +110,7 @@ impl Event {
             Self::Queued { .. } => "queued",
             Self::Left { .. } => "left",
             Self::FloorRaised { .. } => "floor_raised",
+            Self::Admitted { .. } => "admitted",
         }
     }
 
@@ -113,7 +122,8 @@ impl Event {
             | Self::Renewed { resource, .. }
             | Self::Ended { resource, .. }
             | Self::Queued { resource, .. }
-            | Self::Left { resource, .. } => Some(resource),
+            | Self::Left { resource, .. }
+            | Self::Admitted { resource, .. } => Some(resource),
             Self::FloorRaised { .. } => None,
         }
     }
@@ -127,7 +137,7 @@ impl Event {
             | Self::Ended { holder, .. }
             | Self::Queued { holder, .. }
             | Self::Left { holder, .. } => Some(holder),
-            Self::FloorRaised { .. } => None,
+            Self::FloorRaised { .. } | Self::Admitted { .. } => None,
         }
     }
 }

@@ -16,8 +16,9 @@
 //! gives the resource to the head in the same step. One entry issues at most one token: an entry that
 //! ends several grants only ends them, and the leader proposes `Promote` for each queue that is left.
 //!
-//! What is left out, for now: the cluster's own guard register (`Admit`); its place in the codec is
-//! taken.
+//! The cluster's own guard register is state as well: for a resource with no store of its own, the
+//! high-water mark that an `Admit` raises. It forgets no mark, because a forgotten mark would admit
+//! tokens that it had refused.
 
 pub mod codec;
 mod command;
@@ -27,6 +28,7 @@ mod holders;
 mod lease_clock;
 mod log_id;
 mod machine;
+mod marks;
 mod outcome;
 mod queues;
 mod replica;
@@ -37,16 +39,18 @@ pub use codec::{
     encode_outcome,
 };
 pub use command::{
-    Acquire, Command, DueLease, Expire, Leaving, Promote, RaiseFloor, Release, Renew, Renewal,
-    RequestKey, Revoke, Withdraw,
+    Acquire, Admit, Command, DueLease, Expire, Leaving, Promote, RaiseFloor, Release, Renew,
+    Renewal, RequestKey, Revoke, Withdraw,
 };
 pub use event::Event;
 pub use lease_clock::LeaseClock;
 pub use log_id::{Broken, LogId};
-pub use machine::{Applied, Bounds, InstanceId, Machine, NodeId, Page, Standing, StateDigest};
+pub use machine::{
+    Applied, Bounds, InstanceId, Machine, NodeId, Page, Standing, StateDigest, Weighed,
+};
 pub use outcome::{
-    AcquireOutcome, HeldBy, Outcome, PromoteOutcome, RaiseFloorOutcome, ReleaseOutcome,
-    RenewOutcome, RevokeOutcome, WithdrawOutcome,
+    AcquireOutcome, AdmitOutcome, HeldBy, Outcome, PromoteOutcome, RaiseFloorOutcome,
+    ReleaseOutcome, RenewOutcome, RevokeOutcome, WithdrawOutcome,
 };
 pub use queues::Waiter;
 pub use replica::{Holding, Replica};

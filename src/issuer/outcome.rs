@@ -3,7 +3,7 @@
 use crate::grant::{EndedHow, LeftHow, Ttl};
 use crate::issuer::RequestKey;
 use crate::resource::Holder;
-use crate::token::Token;
+use crate::token::{Token, TokenValue};
 
 /// The answer to one entry; its variant always matches the command's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum Outcome {
     Withdraw(Vec<WithdrawOutcome>),
     /// To [`Promote`](super::Promote).
     Promote(PromoteOutcome),
+    /// To [`Admit`](super::Admit).
+    Admit(AdmitOutcome),
 }
 
 impl Outcome {
@@ -50,6 +52,7 @@ impl Outcome {
             Self::Withdraw(_) => "withdraw",
             Self::Promote(PromoteOutcome::Granted { .. }) => "granted",
             Self::Promote(PromoteOutcome::Nothing) => "nothing",
+            Self::Admit(outcome) => outcome.name(),
         }
     }
 }
@@ -303,4 +306,41 @@ pub enum PromoteOutcome {
     },
     /// The resource is held, or nobody waits for it. Nothing happened.
     Nothing,
+}
+
+/// The answer of the cluster's own guard register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdmitOutcome {
+    /// The token may pass. The mark is at it, by this entry or because it was so before.
+    Admitted,
+    /// A higher token was here before, or this one where each passes once. Nothing happened.
+    Stale {
+        /// The lowest token that would have passed.
+        required: TokenValue,
+    },
+    /// The token is above everything that this issuer has issued. Nothing happened: a mark that high
+    /// would shut out the holders of real tokens. It is the sign of a restore gone wrong, or of a token
+    /// that somebody made up.
+    Ahead {
+        /// The last token that was issued; 0 before the first.
+        last_token: u64,
+    },
+    /// The resource has no mark yet, and the register has as many as it may have. Nothing happened.
+    TooManyMarks {
+        /// How many it may have.
+        limit: u64,
+    },
+}
+
+impl AdmitOutcome {
+    /// The word for logs, metrics and the audit log.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Stale { .. } => "stale",
+            Self::Ahead { .. } => "ahead",
+            Self::TooManyMarks { .. } => "too_many_marks",
+        }
+    }
 }

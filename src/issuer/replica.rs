@@ -77,7 +77,7 @@ impl Replica {
                     request, wait_ms, ..
                 } => self.clock.set_wait(*request, *wait_ms, now),
                 Event::Left { request, .. } => self.clock.clear_wait(request),
-                Event::FloorRaised { .. } => {}
+                Event::FloorRaised { .. } | Event::Admitted { .. } => {}
             }
         }
         Ok(applied)

@@ -5,8 +5,8 @@ use std::error::Error;
 
 use fencepost::grant::{AskedAt, ClusterId, LeftHow, Ttl};
 use fencepost::issuer::{
-    Acquire, Applied, Bounds, Command, DueLease, Expire, InstanceId, Leaving, Promote, RaiseFloor,
-    Release, Renew, Renewal, RequestKey, Revoke, Withdraw,
+    Acquire, Admit, Applied, Bounds, Command, DueLease, Expire, InstanceId, Leaving, Promote,
+    RaiseFloor, Release, Renew, Renewal, RequestKey, Revoke, Withdraw,
 };
 use fencepost::resource::Reason;
 use fencepost::token::TokenValue;
@@ -75,6 +75,7 @@ impl goldenscript::Runner for Stage {
                     stamped_at_ms: STAMP_MS,
                 }))
             }
+            "admit" => self.admit(&mut args)?,
             "members" => self.members(&mut args)?,
             "new-leader" => {
                 self.scene.new_term();
@@ -100,6 +101,11 @@ impl goldenscript::Runner for Stage {
             "queue" => self.queue(&mut args)?,
             "promotable" => lines(names(&self.scene.machine().promotable(10))),
             "standing" => self.standing(&mut args)?,
+            "high-water" => self.high_water(&mut args)?,
+            "report" => match self.scene.machine().accounts_for(position(&mut args)?) {
+                true => "fine".to_owned(),
+                false => "ahead".to_owned(),
+            },
             "how-ended" => format!("{:?}", self.scene.how_ended(position(&mut args)?)),
             "known-ids" => self.scene.machine().known_request_ids().to_string(),
             other => return Err(format!("no such command: {other}").into()),
@@ -123,6 +129,7 @@ fn bounds(args: &mut ArgumentConsumer<'_>) -> Result<Bounds, Box<dyn Error>> {
         waiters_per_resource_max: args
             .lookup_parse("queue")?
             .unwrap_or(usual.waiters_per_resource_max),
+        marks_max: args.lookup_parse("marks")?.unwrap_or(usual.marks_max),
     })
 }
 
@@ -226,6 +233,24 @@ impl Stage {
             above,
             stamped_at_us,
         })))
+    }
+
+    fn admit(&mut self, args: &mut ArgumentConsumer<'_>) -> Said {
+        let resource = resource(&args.next_pos().ok_or("which resource?")?.value);
+        Ok(self.entry(&Command::Admit(Admit {
+            resource,
+            token: position(args)?,
+            once: args.lookup_parse("once")?.unwrap_or(false),
+            stamped_at_ms: STAMP_MS,
+        })))
+    }
+
+    fn high_water(&mut self, args: &mut ArgumentConsumer<'_>) -> Said {
+        let name = resource(&args.next_pos().ok_or("which resource?")?.value);
+        Ok(match self.scene.machine().high_water(&name) {
+            None => "no mark".to_owned(),
+            Some(mark) => mark.to_string(),
+        })
     }
 
     fn members(&mut self, args: &mut ArgumentConsumer<'_>) -> Said {

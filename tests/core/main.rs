@@ -21,6 +21,7 @@ mod oracle;
 mod planted_bugs;
 mod play;
 mod queues;
+mod register;
 mod request_ids;
 mod scene;
 mod simulation;

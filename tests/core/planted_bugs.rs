@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use fencepost::grant::LeftHow;
 use fencepost::issuer::{
-    Acquire, AcquireOutcome, Applied, Command, DueLease, Event, LogId, Machine, Outcome, Release,
-    RequestKey, Revoke, Standing, Withdraw, WithdrawOutcome,
+    Acquire, AcquireOutcome, Admit, AdmitOutcome, Applied, Command, DueLease, Event, LogId,
+    Machine, Outcome, Release, RequestKey, Revoke, Standing, Withdraw, WithdrawOutcome,
 };
 use fencepost::resource::ResourceName;
 use fencepost::token::{Token, TokenValue};
 
-use crate::doctored::with_queues_reversed;
+use crate::doctored::{with_queues_reversed, without_marks};
 use crate::play::{Seen, Subject, play, through_snapshot};
 
 /// A core around which something is done wrong.
@@ -34,6 +34,14 @@ trait Bug {
     where
         Self: Sized,
     {
+    }
+
+    /// The state goes through a snapshot.
+    fn cut(planted: &mut Planted<Self>)
+    where
+        Self: Sized,
+    {
+        planted.machine = through_snapshot(&planted.machine);
     }
 
     /// A leader of a new term takes over.
@@ -73,7 +81,7 @@ impl<B: Bug> Subject for Planted<B> {
     }
 
     fn cut(&mut self) {
-        self.machine = through_snapshot(&self.machine);
+        B::cut(self);
         self.cuts = self.cuts.wrapping_add(1);
     }
 
@@ -361,4 +369,103 @@ impl Bug for WaiterGetsTheWholeLease {
 #[test]
 fn a_grant_after_waiting_that_starts_with_its_whole_lease_is_caught() {
     assert!(caught::<WaiterGetsTheWholeLease>() >= 30);
+}
+
+struct MarksLostBySnapshot;
+impl Bug for MarksLostBySnapshot {
+    fn cut(planted: &mut Planted<Self>) {
+        let bytes = without_marks(&planted.machine);
+        planted.machine = Machine::read_snapshot(&bytes[..]).unwrap();
+    }
+}
+
+#[test]
+fn marks_that_a_snapshot_loses_are_caught() {
+    assert_eq!(caught::<MarksLostBySnapshot>(), 40);
+}
+
+struct StaleIsAdmitted;
+impl Bug for StaleIsAdmitted {
+    fn after(_planted: &mut Planted<Self>, applied: &mut Applied) {
+        if let Outcome::Admit(outcome @ AdmitOutcome::Stale { .. }) = &mut applied.outcome {
+            *outcome = AdmitOutcome::Admitted;
+        }
+    }
+}
+
+#[test]
+fn a_lower_token_that_passes_is_caught() {
+    assert_eq!(caught::<StaleIsAdmitted>(), 40);
+}
+
+/// A mark that an older token lowers: whoever presents one gets through, and so do all above it.
+struct MarkIsLowered;
+impl Bug for MarkIsLowered {
+    fn before(planted: &Planted<Self>, command: Command) -> Command {
+        let Command::Admit(admit) = command else {
+            return command;
+        };
+        let mark = planted.machine.high_water(&admit.resource);
+        // As if the mark stood at the token: what the state says of a token at the mark.
+        let token = match mark {
+            Some(mark) if admit.token < mark => mark,
+            _ => admit.token,
+        };
+        Command::Admit(Admit { token, ..admit })
+    }
+}
+
+#[test]
+fn a_mark_that_an_older_token_lowers_is_caught() {
+    assert!(caught::<MarkIsLowered>() >= 30);
+}
+
+struct OneMarkForAll;
+impl Bug for OneMarkForAll {
+    fn before(_planted: &Planted<Self>, command: Command) -> Command {
+        match command {
+            Command::Admit(admit) => Command::Admit(Admit {
+                resource: ResourceName::new("b").unwrap(),
+                ..admit
+            }),
+            other => other,
+        }
+    }
+}
+
+#[test]
+fn a_mark_that_resources_share_is_caught() {
+    assert_eq!(caught::<OneMarkForAll>(), 40);
+}
+
+struct MadeUpTokensRaiseMarks;
+impl Bug for MadeUpTokensRaiseMarks {
+    fn after(_planted: &mut Planted<Self>, applied: &mut Applied) {
+        if let Outcome::Admit(outcome @ AdmitOutcome::Ahead { .. }) = &mut applied.outcome {
+            *outcome = AdmitOutcome::Admitted;
+        }
+    }
+}
+
+#[test]
+fn a_token_that_was_never_issued_and_passes_is_caught() {
+    assert!(caught::<MadeUpTokensRaiseMarks>() >= 30);
+}
+
+struct OncePassesAgain;
+impl Bug for OncePassesAgain {
+    fn before(_planted: &Planted<Self>, command: Command) -> Command {
+        match command {
+            Command::Admit(admit) => Command::Admit(Admit {
+                once: false,
+                ..admit
+            }),
+            other => other,
+        }
+    }
+}
+
+#[test]
+fn a_token_that_passes_twice_where_it_may_pass_once_is_caught() {
+    assert!(caught::<OncePassesAgain>() >= 30);
 }

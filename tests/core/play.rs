@@ -7,7 +7,7 @@ use fencepost::resource::ResourceName;
 
 use crate::dice::Dice;
 use crate::oracle::{Made, Oracle};
-use crate::scene::{cluster, machine_within, resource};
+use crate::scene::{cluster, machine_within, resource, token};
 use crate::traffic::{RESOURCES, Traffic};
 
 /// Small enough that ids are forgotten and grants refused all the time.
@@ -17,6 +17,7 @@ pub(crate) const BOUNDS: Bounds = Bounds {
     grants_per_holder_max: 3,
     waiters_max: 4,
     waiters_per_resource_max: 2,
+    marks_max: 4,
 };
 
 /// What is played on: the core, or a core with a planted bug.
@@ -90,6 +91,7 @@ impl Seen {
         let mut count = |word: String| *self.words.entry(word).or_default() += 1;
         let of = match outcome {
             Outcome::Promote(_) => "promotion",
+            Outcome::Admit(_) => "admission",
             _ => "outcome",
         };
         count(format!("{of} {}", outcome.name()));
@@ -181,6 +183,7 @@ fn same_views(machine: &Machine, oracle: &Oracle, dice: &mut Dice) -> Result<(),
         .map(|made| made.token);
     expect("inspect", inspected, living)?;
     same_queues(machine, oracle, dice)?;
+    same_marks(machine, oracle, dice)?;
     if let Some(made) = oracle.made.get(at_most(dice, oracle.made.len())) {
         let token = made.token.value();
         expect(
@@ -242,6 +245,20 @@ fn same_queues(machine: &Machine, oracle: &Oracle, dice: &mut Dice) -> Result<()
     }
     let any = dice.pick(&oracle.asked).key;
     expect("standing", machine.standing(&any), oracle.standing(&any))
+}
+
+/// The register, and what the issuer accounts for.
+fn same_marks(machine: &Machine, oracle: &Oracle, dice: &mut Dice) -> Result<(), String> {
+    for name in RESOURCES.map(resource) {
+        let (is, should) = (machine.high_water(&name), oracle.high_water(&name));
+        expect("high-water mark", is, should)?;
+    }
+    let (is, should) = (machine.high_water_marks(), oracle.high_water_marks());
+    expect("high-water marks", is, should)?;
+    let last = machine.last_token().map_or(0, |token| token.get());
+    let around = token((last + dice.below(3)).max(2) - 1);
+    let is = machine.accounts_for(around);
+    expect("accounted for", is, oracle.accounts_for(around))
 }
 
 fn at_most(dice: &mut Dice, bound: usize) -> usize {

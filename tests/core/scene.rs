@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use fencepost::grant::{ClusterId, EndedHow, LeftHow, RequestId, Ttl};
 use fencepost::issuer::{
-    Acquire, AcquireOutcome, Applied, Bounds, Command, DueLease, Expire, Leaving, LogId, Machine,
-    Outcome, Promote, PromoteOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewal,
-    Replica, RequestKey, Withdraw, WithdrawOutcome,
+    Acquire, AcquireOutcome, Admit, AdmitOutcome, Applied, Bounds, Command, DueLease, Expire,
+    Leaving, LogId, Machine, Outcome, Promote, PromoteOutcome, Release, ReleaseOutcome, Renew,
+    RenewOutcome, Renewal, Replica, RequestKey, Withdraw, WithdrawOutcome,
 };
 use fencepost::resource::{Holder, IssuerName, ResourceName};
 use fencepost::token::{Token, TokenValue};
@@ -204,6 +204,30 @@ impl Scene {
         {
             Outcome::Promote(outcome) => outcome,
             other => panic!("a promotion was answered by {other:?}"),
+        }
+    }
+
+    pub(crate) fn admit(&mut self, name: &str, token: TokenValue) -> AdmitOutcome {
+        self.presented(name, token, false)
+    }
+
+    /// The same where each token passes once.
+    pub(crate) fn admit_once(&mut self, name: &str, token: TokenValue) -> AdmitOutcome {
+        self.presented(name, token, true)
+    }
+
+    fn presented(&mut self, name: &str, token: TokenValue, once: bool) -> AdmitOutcome {
+        match self
+            .apply(&Command::Admit(Admit {
+                resource: resource(name),
+                token,
+                once,
+                stamped_at_ms: STAMP_MS,
+            }))
+            .outcome
+        {
+            Outcome::Admit(outcome) => outcome,
+            other => panic!("an admission was answered by {other:?}"),
         }
     }
 

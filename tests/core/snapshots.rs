@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use fencepost::issuer::{Machine, SnapshotError};
+use fencepost::issuer::{AdmitOutcome, Machine, SnapshotError};
 
 use crate::dice::Dice;
 use crate::play::{BOUNDS, Core, Seen, play};
@@ -37,6 +37,11 @@ fn scene() -> Scene {
     assert!(!scene.machine().promotable(9).is_empty());
     // A grant that nobody has claimed.
     scene.promote("r5");
+    // Marks, one of them for what has no grant.
+    let last = scene.machine().last_token().unwrap();
+    for name in ["r1", "r5", "nowhere"] {
+        assert_eq!(scene.admit(name, last), AdmitOutcome::Admitted);
+    }
     scene
 }
 

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use fencepost::grant::Grant;
 use fencepost::issuer::{
-    AcquireOutcome, DueLease, Event, HeldBy, Outcome, PromoteOutcome, RaiseFloorOutcome,
-    ReleaseOutcome, RenewOutcome, RevokeOutcome, Standing, Waiter, WithdrawOutcome,
+    AcquireOutcome, AdmitOutcome, DueLease, Event, HeldBy, Outcome, PromoteOutcome,
+    RaiseFloorOutcome, ReleaseOutcome, RenewOutcome, RevokeOutcome, Standing, Waiter,
+    WithdrawOutcome,
 };
 use fencepost::resource::ResourceName;
 
@@ -39,6 +40,16 @@ pub(crate) fn said(scene: &Scene, outcome: &Outcome) -> String {
         }
         Outcome::Promote(PromoteOutcome::Granted { token, .. }) => format!("promoted: {token}"),
         Outcome::Promote(PromoteOutcome::Nothing) => "nothing to promote".to_owned(),
+        Outcome::Admit(outcome) => admitted(outcome),
+    }
+}
+
+fn admitted(outcome: &AdmitOutcome) -> String {
+    match outcome {
+        AdmitOutcome::Admitted => "admitted".to_owned(),
+        AdmitOutcome::Stale { required } => format!("stale: {required} is required"),
+        AdmitOutcome::Ahead { last_token } => format!("ahead: the last token is {last_token}"),
+        AdmitOutcome::TooManyMarks { limit } => format!("refused: {limit} marks already"),
     }
 }
 
@@ -191,6 +202,7 @@ pub(crate) fn happened(event: &Event) -> String {
             format!("{how} {resource} of {holder}, token {token}{why}")
         }
         Event::FloorRaised { floor } => format!("floor raised to {floor}"),
+        Event::Admitted { resource, token } => format!("mark of {resource} at {token}"),
     }
 }
 

@@ -3,8 +3,8 @@
 
 use fencepost::grant::{AskedAt, ClusterId, LeftHow};
 use fencepost::issuer::{
-    Acquire, Command, DueLease, Event, Expire, Leaving, LogId, Promote, RaiseFloor, Release, Renew,
-    Renewal, Revoke, Withdraw,
+    Acquire, Admit, Command, DueLease, Event, Expire, Leaving, LogId, Promote, RaiseFloor, Release,
+    Renew, Renewal, Revoke, Withdraw,
 };
 use fencepost::resource::{Reason, ResourceName};
 use fencepost::token::TokenValue;
@@ -57,7 +57,7 @@ impl Traffic {
 
     pub(crate) fn command(&mut self) -> Command {
         let stamped_at_ms = STAMP_MS + self.at.index;
-        match self.dice.below(127) {
+        match self.dice.below(139) {
             0..50 => Command::Acquire(self.acquire()),
             50..66 => {
                 let renewals = (0..self.dice.below(4)).map(|_| self.renewal()).collect();
@@ -80,6 +80,7 @@ impl Traffic {
             93..101 => Command::Revoke(self.revoke()),
             101..116 => Command::Withdraw(self.withdraw()),
             116..124 => Command::Promote(self.promote()),
+            124..136 => Command::Admit(self.admit()),
             _ => Command::RaiseFloor(self.raise_floor()),
         }
     }
@@ -283,6 +284,23 @@ impl Traffic {
         };
         Promote {
             resource,
+            stamped_at_ms: STAMP_MS + self.at.index,
+        }
+    }
+
+    /// Mostly the token of a grant, and mostly for its resource; now and then one that was never issued.
+    fn admit(&mut self) -> Admit {
+        let (mut token_value, mut name, _) = self.some_token();
+        if self.dice.one_in(8) {
+            name = resource(self.dice.pick::<&str>(&RESOURCES));
+        }
+        if self.dice.one_in(8) {
+            token_value = token(token_value.get() + self.dice.below(1 << 20));
+        }
+        Admit {
+            resource: name,
+            token: token_value,
+            once: self.dice.one_in(4),
             stamped_at_ms: STAMP_MS + self.at.index,
         }
     }

@@ -59,7 +59,11 @@ fn generated_code_is_what_the_protos_say() {
     let out = tempfile::tempdir().expect("a temporary directory");
     generate(
         "fencepost.v1",
-        &["fencepost/v1/issuer.proto", "fencepost/v1/cluster.proto"],
+        &[
+            "fencepost/v1/issuer.proto",
+            "fencepost/v1/cluster.proto",
+            "fencepost/v1/guard.proto",
+        ],
         out.path(),
     );
     generate(

@@ -4,8 +4,8 @@ use super::bytes::{Put, Reader};
 use super::{DecodeError, fields, tag};
 use crate::grant::{AskedAt, ClusterId};
 use crate::issuer::{
-    Acquire, Command, DueLease, Expire, Leaving, Promote, RaiseFloor, Release, Renew, Renewal,
-    RequestKey, Revoke, Withdraw,
+    Acquire, Admit, Command, DueLease, Expire, Leaving, Promote, RaiseFloor, Release, Renew,
+    Renewal, RequestKey, Revoke, Withdraw,
 };
 use crate::limits::{
     EXPIRIES_PER_COMMAND_MAX, EXPIRY_BYTES, RENEWAL_BYTES_MIN, WITHDRAWAL_BYTES_MIN,
@@ -38,6 +38,13 @@ pub(super) fn put(bytes: &mut Vec<u8>, command: &Command) {
             bytes.put_u8(tag::PROMOTE);
             bytes.put_u64(promote.stamped_at_ms);
             bytes.put_text(promote.resource.as_str());
+        }
+        Command::Admit(admit) => {
+            bytes.put_u8(tag::ADMIT);
+            bytes.put_u64(admit.stamped_at_ms);
+            bytes.put_text(admit.resource.as_str());
+            bytes.put_u64(admit.token.get());
+            bytes.put_u8(u8::from(admit.once));
         }
     }
 }
@@ -72,8 +79,16 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
                 stamped_at_ms,
             }))
         }
-        // Named, so that nobody gives its number to something else.
-        found @ tag::ADMIT | found => Err(DecodeError::Tag {
+        tag::ADMIT => {
+            let stamped_at_ms = reader.u64()?;
+            Ok(Command::Admit(Admit {
+                resource: fields::resource(reader)?,
+                token: fields::token_value(reader)?,
+                once: fields::flag(reader, "once")?,
+                stamped_at_ms,
+            }))
+        }
+        found => Err(DecodeError::Tag {
             what: "command",
             found,
         }),

@@ -12,6 +12,7 @@ const FLOOR_RAISED: u8 = 4;
 const GRANTED_AFTER_WAIT: u8 = 5;
 const QUEUED: u8 = 6;
 const LEFT: u8 = 7;
+const ADMITTED: u8 = 8;
 
 pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
     match event {
@@ -62,6 +63,11 @@ pub(super) fn put(bytes: &mut Vec<u8>, event: &Event) {
         Event::FloorRaised { floor } => {
             bytes.put_u8(FLOOR_RAISED);
             bytes.put_u64(*floor);
+        }
+        Event::Admitted { resource, token } => {
+            bytes.put_u8(ADMITTED);
+            bytes.put_text(resource.as_str());
+            bytes.put_u64(token.get());
         }
     }
 }

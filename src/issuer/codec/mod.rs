@@ -33,7 +33,6 @@ mod tag {
     pub(super) const RAISE_FLOOR: u8 = 6;
     pub(super) const WITHDRAW: u8 = 7;
     pub(super) const PROMOTE: u8 = 8;
-    /// Reserved: the cluster's own guard register.
     pub(super) const ADMIT: u8 = 9;
     pub(super) const MEMBERS: u8 = 10;
 }

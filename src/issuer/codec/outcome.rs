@@ -3,8 +3,8 @@
 use super::bytes::{Put, Reader};
 use super::{DecodeError, fields, tag};
 use crate::issuer::{
-    AcquireOutcome, HeldBy, Outcome, PromoteOutcome, RaiseFloorOutcome, ReleaseOutcome,
-    RenewOutcome, RequestKey, RevokeOutcome, WithdrawOutcome,
+    AcquireOutcome, AdmitOutcome, HeldBy, Outcome, PromoteOutcome, RaiseFloorOutcome,
+    ReleaseOutcome, RenewOutcome, RequestKey, RevokeOutcome, WithdrawOutcome,
 };
 
 /// The numbers of answers; one set for all commands, so that a word has one number.
@@ -30,6 +30,9 @@ mod answer {
     pub(super) const MARKED: u8 = 19;
     pub(super) const STALE: u8 = 20;
     pub(super) const NOTHING: u8 = 21;
+    pub(super) const ADMITTED: u8 = 22;
+    pub(super) const AHEAD: u8 = 23;
+    pub(super) const TOO_MANY_MARKS: u8 = 24;
 }
 
 /// The bits of the byte behind the number of an answer to an acquire. What came later took the next
@@ -89,6 +92,10 @@ pub(super) fn put(bytes: &mut Vec<u8>, outcome: &Outcome) {
             bytes.put_u8(tag::PROMOTE);
             put_promote(bytes, *promote);
         }
+        Outcome::Admit(admit) => {
+            bytes.put_u8(tag::ADMIT);
+            put_admit(bytes, *admit);
+        }
     }
 }
 
@@ -124,6 +131,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Outcome, DecodeError> {
                 .map(Outcome::Withdraw)
         }
         tag::PROMOTE => read_promote(reader).map(Outcome::Promote),
+        tag::ADMIT => read_admit(reader).map(Outcome::Admit),
         found => Err(DecodeError::Tag { what: WHAT, found }),
     }
 }
@@ -432,6 +440,40 @@ fn read_promote(reader: &mut Reader<'_>) -> Result<PromoteOutcome, DecodeError> 
             request: RequestKey::from_bytes(reader.array()?),
         }),
         answer::NOTHING => Ok(PromoteOutcome::Nothing),
+        found => Err(DecodeError::Tag { what: WHAT, found }),
+    }
+}
+
+fn put_admit(bytes: &mut Vec<u8>, outcome: AdmitOutcome) {
+    match outcome {
+        AdmitOutcome::Admitted => bytes.put_u8(answer::ADMITTED),
+        AdmitOutcome::Stale { required } => {
+            bytes.put_u8(answer::STALE);
+            bytes.put_u64(required.get());
+        }
+        AdmitOutcome::Ahead { last_token } => {
+            bytes.put_u8(answer::AHEAD);
+            bytes.put_u64(last_token);
+        }
+        AdmitOutcome::TooManyMarks { limit } => {
+            bytes.put_u8(answer::TOO_MANY_MARKS);
+            bytes.put_u64(limit);
+        }
+    }
+}
+
+fn read_admit(reader: &mut Reader<'_>) -> Result<AdmitOutcome, DecodeError> {
+    match reader.u8()? {
+        answer::ADMITTED => Ok(AdmitOutcome::Admitted),
+        answer::STALE => Ok(AdmitOutcome::Stale {
+            required: fields::token_value(reader)?,
+        }),
+        answer::AHEAD => Ok(AdmitOutcome::Ahead {
+            last_token: reader.u64()?,
+        }),
+        answer::TOO_MANY_MARKS => Ok(AdmitOutcome::TooManyMarks {
+            limit: reader.u64()?,
+        }),
         found => Err(DecodeError::Tag { what: WHAT, found }),
     }
 }

@@ -18,6 +18,7 @@ impl Machine {
         }
         // A later entry's sum is greater than this one's, so its token is greater than `above`. A
         // sum beyond 64 bits is above everything by itself.
+        self.raised_above = self.raised_above.max(raise.above);
         let floor = sum(at).map_or(0, |sum| raise.above.saturating_sub(sum));
         if floor > self.floor {
             self.floor = floor;

@@ -1,6 +1,7 @@
 //! The state machine: the state, and the one door through which it changes.
 
 mod acquire;
+mod admit;
 mod end;
 mod floor;
 mod members;
@@ -14,16 +15,18 @@ use std::collections::BTreeMap;
 use crate::grant::ClusterId;
 use crate::issuer::grants::Grants;
 use crate::issuer::holders::Holders;
+use crate::issuer::marks::Marks;
 use crate::issuer::queues::Queues;
 use crate::issuer::requests::Requests;
 use crate::issuer::{Broken, Command, Event, LogId, Outcome, codec};
 use crate::limits::{
-    GRANTS_PER_HOLDER_MAX, LIVE_GRANTS_MAX, REQUEST_IDS_SETTLED_MAX, TOKEN_TERM_SHIFT,
+    GRANTS_PER_HOLDER_MAX, LIVE_GRANTS_MAX, MARKS_MAX, REQUEST_IDS_SETTLED_MAX, TOKEN_TERM_SHIFT,
     TOKEN_VALUE_MAX, WAITERS_MAX, WAITERS_PER_RESOURCE_MAX,
 };
 use crate::resource::IssuerName;
 use crate::token::{Token, TokenValue};
 
+pub use admit::Weighed;
 pub use members::{InstanceId, NodeId};
 pub use read::{Page, Standing, StateDigest};
 
@@ -38,11 +41,15 @@ pub struct Machine {
     /// The value of the last token, 0 before the first.
     pub(super) last_token: u64,
     pub(super) floor: u64,
+    /// The highest number that an operator raised the floor above: later tokens are greater, so no
+    /// report of one up to here is news.
+    pub(super) raised_above: u64,
     pub(super) chain: [u8; 32],
     pub(super) grants: Grants,
     pub(super) queues: Queues,
     pub(super) holders: Holders,
     pub(super) requests: Requests,
+    pub(super) marks: Marks,
     pub(super) node_ids: BTreeMap<NodeId, InstanceId>,
     /// Bytes of the entry that is being hashed; kept, so that no entry allocates them anew.
     pub(super) scratch: Vec<u8>,
@@ -61,6 +68,8 @@ pub struct Bounds {
     pub waiters_max: u32,
     /// How many may wait for one resource.
     pub waiters_per_resource_max: u32,
+    /// How many resources may have a mark in the cluster's own guard register.
+    pub marks_max: u64,
 }
 
 impl Default for Bounds {
@@ -71,6 +80,7 @@ impl Default for Bounds {
             grants_per_holder_max: GRANTS_PER_HOLDER_MAX,
             waiters_max: WAITERS_MAX,
             waiters_per_resource_max: WAITERS_PER_RESOURCE_MAX,
+            marks_max: MARKS_MAX,
         }
     }
 }
@@ -109,11 +119,13 @@ impl Machine {
             applied: LogId::default(),
             last_token: 0,
             floor: 0,
+            raised_above: 0,
             chain: *founding.finalize().as_bytes(),
             grants: Grants::default(),
             queues: Queues::default(),
             holders: Holders::default(),
             requests: Requests::new(bounds.settled_ids_max),
+            marks: Marks::default(),
             node_ids: BTreeMap::new(),
             scratch: Vec::new(),
         }
@@ -145,6 +157,7 @@ impl Machine {
             Command::Promote(promote) => {
                 Outcome::Promote(self.promote(at, promote, &mut events)?)
             }
+            Command::Admit(admit) => Outcome::Admit(self.admit(admit, &mut events)),
         };
         self.scratch.clear();
         codec::put_entry(&mut self.scratch, command, &outcome, &events);
@@ -182,6 +195,12 @@ impl Machine {
         link.update(&self.scratch);
         self.chain = *link.finalize().as_bytes();
         self.applied = at;
+    }
+
+    /// What every token to come is greater than.
+    pub(super) fn passed(&self) -> u64 {
+        let sum = sum(self.applied).unwrap_or(u64::MAX);
+        sum.saturating_add(self.floor)
     }
 
     /// The token that a grant of this entry gets. Checked here, before anything changes.

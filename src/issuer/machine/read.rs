@@ -104,6 +104,31 @@ impl Machine {
         TokenValue::new(self.last_token).ok()
     }
 
+    /// The mark of a resource in the cluster's own guard register; `None` before the first token was
+    /// admitted. After a restore every resource has one, whether it was ever named or not.
+    #[must_use]
+    pub fn high_water(&self, resource: &ResourceName) -> Option<TokenValue> {
+        TokenValue::new(self.marks.of(resource)).ok()
+    }
+
+    /// How many resources were named in the register.
+    #[must_use]
+    pub fn high_water_marks(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether a token is accounted for: it was issued, or an operator or a restore has seen to it that
+    /// all later ones are greater. Once it is, it stays so. A guard that has admitted one for which this
+    /// is false may refuse the next holder.
+    #[must_use]
+    pub fn accounts_for(&self, token: TokenValue) -> bool {
+        let accounted = self
+            .last_token
+            .max(self.raised_above)
+            .max(self.marks.floor());
+        token.get() <= accounted
+    }
+
     /// How many grants live.
     #[must_use]
     pub fn live_grants(&self) -> usize {

@@ -163,6 +163,11 @@ fn asked(command: &Command) -> Value {
             })
         }
         Command::Promote(promote) => json!({ "resource": promote.resource.as_str() }),
+        Command::Admit(admit) => json!({
+            "resource": admit.resource.as_str(),
+            "token": digits(admit.token),
+            "once": admit.once,
+        }),
     };
     value["op"] = json!(command.name());
     value
@@ -231,9 +236,12 @@ fn happened(event: &Event) -> Value {
             "how": how.as_str(),
         }),
         Event::FloorRaised { floor } => json!({ "floor": floor.to_string() }),
+        Event::Admitted { token, .. } => json!({ "token": digits(*token) }),
     };
-    if let (Some(resource), Some(holder)) = (event.resource(), event.holder()) {
+    if let Some(resource) = event.resource() {
         value["resource"] = json!(resource.as_str());
+    }
+    if let Some(holder) = event.holder() {
         value["holder"] = json!(holder.as_str());
     }
     value["event"] = json!(event.name());

@@ -230,18 +230,23 @@ impl AppliedSink for History {
     }
 }
 
-/// What an entry changed; `None` if nothing.
+/// What an entry changed; `None` if nothing that a watch tells of. Marks of the guard register rise as
+/// often as holders write, and must push no grant out of the history.
 fn moment(record: &Record) -> Option<Moment> {
     match &record.kind {
         RecordKind::Command {
             command, events, ..
-        } if !events.is_empty() => Some(Moment {
+        } if events.iter().any(told) => Some(Moment {
             at: record.at,
             at_ms: stamped_at_ms(command),
             events: events.as_slice().into(),
         }),
         RecordKind::Command { .. } | RecordKind::Blank | RecordKind::Members(_) => None,
     }
+}
+
+fn told(event: &Event) -> bool {
+    !matches!(event, Event::Admitted { .. })
 }
 
 /// When the leader proposed a command, by its wall clock.
@@ -255,6 +260,7 @@ fn stamped_at_ms(command: &Command) -> u64 {
         Command::RaiseFloor(raise) => raise.stamped_at_us / 1_000,
         Command::Withdraw(withdraw) => withdraw.stamped_at_ms,
         Command::Promote(promote) => promote.stamped_at_ms,
+        Command::Admit(admit) => admit.stamped_at_ms,
     }
 }
 

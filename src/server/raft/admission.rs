@@ -70,7 +70,8 @@ impl Admission {
 
 fn starts_something(command: &Command) -> bool {
     match command {
-        Command::Acquire(_) | Command::RaiseFloor(_) => true,
+        // A guard that is told to come back later has admitted nothing: that is safe.
+        Command::Acquire(_) | Command::RaiseFloor(_) | Command::Admit(_) => true,
         Command::Renew(_)
         | Command::Release(_)
         | Command::Expire(_)

@@ -58,7 +58,8 @@ impl Counted {
                 Event::Granted { .. }
                 | Event::Renewed { .. }
                 | Event::Ended { .. }
-                | Event::FloorRaised { .. } => {}
+                | Event::FloorRaised { .. }
+                | Event::Admitted { .. } => {}
             }
         }
     }

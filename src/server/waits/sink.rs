@@ -67,7 +67,8 @@ fn turn(at: LogId, event: &Event) -> Option<(RequestKey, Turn)> {
         Event::Renewed { .. }
         | Event::Ended { .. }
         | Event::Queued { .. }
-        | Event::FloorRaised { .. } => None,
+        | Event::FloorRaised { .. }
+        | Event::Admitted { .. } => None,
     }
 }
 

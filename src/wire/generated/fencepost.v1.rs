@@ -2531,3 +2531,596 @@ pub mod cluster_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// A sequencer, and how it is to be judged.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AdmitRequest {
+    /// Who issued the token. Required: 1 to 80 Unicode scalars. A token of another issuer is `foreign`.
+    #[prost(string, tag = "1")]
+    pub issuer: ::prost::alloc::string::String,
+    /// What it was issued for: 1 to 160 Unicode scalars, no control characters, no blank at either end.
+    #[prost(string, tag = "2")]
+    pub resource: ::prost::alloc::string::String,
+    /// Token.value: 1 to 2^63 - 1.
+    #[prost(uint64, tag = "3")]
+    pub token: u64,
+    /// Whether each token passes once only. Otherwise a token at the mark passes again: a holder does more
+    /// than one thing under its lease, and sends calls again. Say the same in all calls for a resource.
+    #[prost(bool, tag = "4")]
+    pub once: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AdmitResponse {
+    /// From a node that answered from its own state, `applied_index` is its own, not the leader's.
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    #[prost(oneof = "admit_response::Outcome", tags = "2, 3, 4, 5")]
+    pub outcome: ::core::option::Option<admit_response::Outcome>,
+}
+/// Nested message and enum types in `AdmitResponse`.
+pub mod admit_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Outcome {
+        /// Go on. The mark is at the token.
+        #[prost(message, tag = "2")]
+        Admitted(super::Admitted),
+        /// A newer holder has been here, or with `once` this token has. No retry helps: ask for a new grant.
+        #[prost(message, tag = "3")]
+        Stale(super::StaleToken),
+        /// Another issuer's. It was not compared.
+        #[prost(message, tag = "4")]
+        Foreign(super::ForeignToken),
+        /// Above everything that this issuer has issued. See Report.
+        #[prost(message, tag = "5")]
+        Ahead(super::AheadToken),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Admitted {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StaleToken {
+    /// The token that was presented.
+    #[prost(uint64, tag = "1")]
+    pub presented: u64,
+    /// The lowest that would have been admitted, as far as the answering node knows; it may have risen.
+    #[prost(uint64, tag = "2")]
+    pub required: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForeignToken {
+    /// Whose tokens are compared here.
+    #[prost(string, tag = "1")]
+    pub expected_issuer: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AheadToken {
+    /// The token that was presented.
+    #[prost(uint64, tag = "1")]
+    pub presented: u64,
+    /// The last token that was issued. 0: none yet.
+    #[prost(uint64, tag = "2")]
+    pub last_token: u64,
+    /// What it means and what to do, in words for people.
+    #[prost(string, tag = "3")]
+    pub advice: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HighWaterRequest {
+    /// As in AdmitRequest.
+    #[prost(string, tag = "1")]
+    pub resource: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HighWaterResponse {
+    /// Its issuer is that of the mark.
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    /// The highest token admitted. Absent: none was. After a restore, every resource has a mark.
+    #[prost(uint64, optional, tag = "2")]
+    pub mark: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRequest {
+    /// As in AdmitRequest.
+    #[prost(string, tag = "1")]
+    pub issuer: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub token: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportResponse {
+    /// As in AdmitResponse.
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    #[prost(oneof = "report_response::Outcome", tags = "2, 3, 4")]
+    pub outcome: ::core::option::Option<report_response::Outcome>,
+}
+/// Nested message and enum types in `ReportResponse`.
+pub mod report_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Outcome {
+        /// It was issued, or an operator or a restore has seen to it that every later token is greater.
+        #[prost(message, tag = "2")]
+        Fine(super::FineToken),
+        /// Nobody has. The node that answered logged it.
+        #[prost(message, tag = "3")]
+        Ahead(super::AheadToken),
+        /// Another issuer's, of which this one knows nothing.
+        #[prost(message, tag = "4")]
+        Foreign(super::ForeignToken),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FineToken {
+    /// The last token that was issued, as far as the answering node knows. 0: none yet.
+    #[prost(uint64, tag = "1")]
+    pub last_token: u64,
+}
+/// Generated client implementations.
+pub mod guard_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// For each resource it keeps the high-water mark: the highest token that it has admitted. A mark is
+    /// replicated state. It survives restarts, failovers and snapshots, it never falls, and it is never
+    /// forgotten; there may be 1,000,000 of them.
+    #[derive(Debug, Clone)]
+    pub struct GuardClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl GuardClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> GuardClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> GuardClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            GuardClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Whether a token may pass. `admitted` has raised the mark to it; any other outcome has changed
+        /// nothing. Once a token was admitted for a resource, no lower one ever is.
+        ///
+        /// It may be sent again whatever became of it, with or without an answer: the mark only rises. (With
+        /// `once` a copy finds its token used up, perhaps by the copy before it.)
+        ///
+        /// A token below the mark is answered by any node from its own state, and one at the mark after a
+        /// linearizable read. Neither costs a log entry; only a rising mark does.
+        pub async fn admit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AdmitRequest>,
+        ) -> std::result::Result<tonic::Response<super::AdmitResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/fencepost.v1.Guard/Admit");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("fencepost.v1.Guard", "Admit"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The mark of a resource, for monitoring. Linearizable. Decide nothing by it: it can rise before you
+        /// act.
+        pub async fn high_water(
+            &mut self,
+            request: impl tonic::IntoRequest<super::HighWaterRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HighWaterResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fencepost.v1.Guard/HighWater",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fencepost.v1.Guard", "HighWater"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Tells the issuer of a token that a guard somewhere has admitted, or has seen. It changes nothing.
+        ///
+        /// `ahead` means that this issuer has never issued a token so high. Then a restore went wrong (its new
+        /// tokens may be lower than the ones out there, and guards will refuse every new holder), or somebody
+        /// made a token up. The node logs it as an ERROR and counts it, for an alert. The remedy is
+        /// Cluster.RaiseFloor (`fencepost raise-floor --above N`), after which the same report is `fine`.
+        pub async fn report(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReportResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fencepost.v1.Guard/Report",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("fencepost.v1.Guard", "Report"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod guard_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with GuardServer.
+    #[async_trait]
+    pub trait Guard: std::marker::Send + std::marker::Sync + 'static {
+        /// Whether a token may pass. `admitted` has raised the mark to it; any other outcome has changed
+        /// nothing. Once a token was admitted for a resource, no lower one ever is.
+        ///
+        /// It may be sent again whatever became of it, with or without an answer: the mark only rises. (With
+        /// `once` a copy finds its token used up, perhaps by the copy before it.)
+        ///
+        /// A token below the mark is answered by any node from its own state, and one at the mark after a
+        /// linearizable read. Neither costs a log entry; only a rising mark does.
+        async fn admit(
+            &self,
+            request: tonic::Request<super::AdmitRequest>,
+        ) -> std::result::Result<tonic::Response<super::AdmitResponse>, tonic::Status>;
+        /// The mark of a resource, for monitoring. Linearizable. Decide nothing by it: it can rise before you
+        /// act.
+        async fn high_water(
+            &self,
+            request: tonic::Request<super::HighWaterRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HighWaterResponse>,
+            tonic::Status,
+        >;
+        /// Tells the issuer of a token that a guard somewhere has admitted, or has seen. It changes nothing.
+        ///
+        /// `ahead` means that this issuer has never issued a token so high. Then a restore went wrong (its new
+        /// tokens may be lower than the ones out there, and guards will refuse every new holder), or somebody
+        /// made a token up. The node logs it as an ERROR and counts it, for an alert. The remedy is
+        /// Cluster.RaiseFloor (`fencepost raise-floor --above N`), after which the same report is `fine`.
+        async fn report(
+            &self,
+            request: tonic::Request<super::ReportRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReportResponse>, tonic::Status>;
+    }
+    /// For each resource it keeps the high-water mark: the highest token that it has admitted. A mark is
+    /// replicated state. It survives restarts, failovers and snapshots, it never falls, and it is never
+    /// forgotten; there may be 1,000,000 of them.
+    #[derive(Debug)]
+    pub struct GuardServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> GuardServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for GuardServer<T>
+    where
+        T: Guard,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/fencepost.v1.Guard/Admit" => {
+                    #[allow(non_camel_case_types)]
+                    struct AdmitSvc<T: Guard>(pub Arc<T>);
+                    impl<T: Guard> tonic::server::UnaryService<super::AdmitRequest>
+                    for AdmitSvc<T> {
+                        type Response = super::AdmitResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AdmitRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Guard>::admit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AdmitSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fencepost.v1.Guard/HighWater" => {
+                    #[allow(non_camel_case_types)]
+                    struct HighWaterSvc<T: Guard>(pub Arc<T>);
+                    impl<T: Guard> tonic::server::UnaryService<super::HighWaterRequest>
+                    for HighWaterSvc<T> {
+                        type Response = super::HighWaterResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::HighWaterRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Guard>::high_water(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HighWaterSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fencepost.v1.Guard/Report" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportSvc<T: Guard>(pub Arc<T>);
+                    impl<T: Guard> tonic::server::UnaryService<super::ReportRequest>
+                    for ReportSvc<T> {
+                        type Response = super::ReportResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Guard>::report(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for GuardServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "fencepost.v1.Guard";
+    impl<T> tonic::server::NamedService for GuardServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

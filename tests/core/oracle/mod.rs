@@ -1,14 +1,15 @@
 //! The oracle: the same rules, written so plainly that one can see that they are right.
 //!
-//! It keeps everything that ever happened in two lists, and who waits in a third, forgets nothing, and
+//! It keeps everything that ever happened in a few lists, and who waits in one more, forgets nothing, and
 //! finds each answer by looking through them. Nothing in it is shared with the core but the words.
 
 mod asks;
 
 use fencepost::grant::{ClusterId, EndedHow, LeftHow, Ttl};
 use fencepost::issuer::{
-    Bounds, Command, Event, Expire, LogId, Outcome, RaiseFloor, RaiseFloorOutcome, Release,
-    ReleaseOutcome, Renew, RenewOutcome, RequestKey, Revoke, RevokeOutcome,
+    Admit, AdmitOutcome, Bounds, Command, Event, Expire, LogId, Outcome, RaiseFloor,
+    RaiseFloorOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, RequestKey, Revoke,
+    RevokeOutcome,
 };
 use fencepost::resource::{Holder, Reason, ResourceName};
 use fencepost::token::{Token, TokenValue};
@@ -82,6 +83,10 @@ pub(crate) struct Oracle {
     /// Who waits, for whatever, in the order in which they came: places in the list of requests.
     line: Vec<usize>,
     settlements: u64,
+    /// Every token that the register admitted, and for what.
+    admitted: Vec<(ResourceName, TokenValue)>,
+    /// Every number that the floor was raised above.
+    raised_above: Vec<u64>,
 }
 
 impl Oracle {
@@ -94,6 +99,8 @@ impl Oracle {
             asked: Vec::new(),
             line: Vec::new(),
             settlements: 0,
+            admitted: Vec::new(),
+            raised_above: Vec::new(),
         }
     }
 
@@ -114,6 +121,7 @@ impl Oracle {
             Command::RaiseFloor(raise) => {
                 Outcome::RaiseFloor(self.raise_floor(at, *raise, &mut events))
             }
+            Command::Admit(admit) => Outcome::Admit(self.admit(admit, &mut events)),
         };
         self.hand_over(at, command, &mut events);
         (outcome, events)
@@ -288,6 +296,7 @@ impl Oracle {
         if raise.above > limit {
             return RaiseFloorOutcome::BeyondClock { limit };
         }
+        self.raised_above.push(raise.above);
         let sum = u128::from(at.term) * 65_536 + u128::from(at.index);
         let wanted = u128::from(raise.above).saturating_sub(sum);
         if wanted > self.floor {
@@ -299,5 +308,54 @@ impl Oracle {
         RaiseFloorOutcome::Raised {
             floor: u64::try_from(self.floor).unwrap(),
         }
+    }
+
+    /// The highest token that was ever admitted for a resource.
+    pub(crate) fn high_water(&self, resource: &ResourceName) -> Option<TokenValue> {
+        let admitted = self.admitted.iter();
+        let of_it = admitted.filter(|(name, _)| name == resource);
+        of_it.map(|(_, token)| *token).max()
+    }
+
+    /// How many resources a token was ever admitted for.
+    pub(crate) fn high_water_marks(&self) -> usize {
+        let mut names: Vec<_> = self.admitted.iter().map(|(name, _)| name).collect();
+        names.sort();
+        names.dedup();
+        names.len()
+    }
+
+    /// Whether a token was issued, or all later ones are known to be greater.
+    pub(crate) fn accounts_for(&self, token: TokenValue) -> bool {
+        let issued = self.made.iter().any(|made| made.token.value() >= token);
+        issued || self.raised_above.iter().any(|above| *above >= token.get())
+    }
+
+    fn admit(&mut self, admit: &Admit, events: &mut Vec<Event>) -> AdmitOutcome {
+        let mark = self.high_water(&admit.resource);
+        if let Some(mark) = mark {
+            let next = TokenValue::new(mark.get() + 1).unwrap();
+            let required = if admit.once { next } else { mark };
+            if admit.token < required {
+                return AdmitOutcome::Stale { required };
+            }
+            if admit.token == mark {
+                return AdmitOutcome::Admitted;
+            }
+        }
+        let last_token = self.made.last().map_or(0, |made| made.token.value().get());
+        if admit.token.get() > last_token {
+            return AdmitOutcome::Ahead { last_token };
+        }
+        let limit = self.bounds.marks_max;
+        if mark.is_none() && self.high_water_marks() as u64 == limit {
+            return AdmitOutcome::TooManyMarks { limit };
+        }
+        self.admitted.push((admit.resource.clone(), admit.token));
+        events.push(Event::Admitted {
+            resource: admit.resource.clone(),
+            token: admit.token,
+        });
+        AdmitOutcome::Admitted
     }
 }

@@ -118,7 +118,7 @@ impl Checks {
             }
             Event::Queued { .. } => self.queued(entry.now, event),
             Event::Left { .. } => self.left(entry, event),
-            Event::FloorRaised { .. } => Ok(()),
+            Event::FloorRaised { .. } | Event::Admitted { .. } => Ok(()),
         }
     }
 

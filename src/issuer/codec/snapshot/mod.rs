@@ -2,13 +2,14 @@
 //!
 //! Each record is a 16-bit length and that many bytes, the first of which is the record's number:
 //! one head, the used node ids in rising order, the settled requests from the oldest, the live grants
-//! in the order of their tokens, the waiters by the name of the resource and then in their order, one
-//! end with the digest of all bytes before it. Equal states give equal bytes, so the digest is also
+//! in the order of their tokens, the waiters by the name of the resource and then in their order, the
+//! marks of the guard register by name, one end with the digest of all bytes before it. Equal states give equal bytes, so the digest is also
 //! the digest of the state. Records are small, so a state of any size is written and read without
 //! ever being in memory twice.
 //!
-//! Format 2 brought the waiters and their limits. Format 1 is still read, never written.
+//! Older formats are still read, never written: [`head`] has what each of them brought.
 
+mod head;
 mod records;
 mod stream;
 
@@ -18,15 +19,10 @@ use super::DecodeError;
 use super::bytes::Put;
 use crate::issuer::Machine;
 use crate::issuer::machine::StateDigest;
-use records::{NODE_ID, put_grant, put_head, put_place, put_settlement};
+use head::put_head;
+use records::{NODE_ID, put_grant, put_mark, put_place, put_settlement};
 use stream::{Chunks, In, Out};
 
-/// The format of snapshots.
-const FORMAT: u8 = 2;
-/// The format before there were queues.
-const FORMAT_WITHOUT_QUEUES: u8 = 1;
-/// The first bytes, so that something else is recognised as such.
-const MAGIC: [u8; 4] = *b"FPST";
 /// Why a snapshot cannot be taken over. The state that was there is untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -68,6 +64,9 @@ impl Machine {
         for place in self.queues.iter() {
             out.record(|bytes| put_place(bytes, place))?;
         }
+        for (resource, token) in self.marks.iter() {
+            out.record(|bytes| put_mark(bytes, resource, token))?;
+        }
         out.finish()
     }
 
@@ -93,7 +92,7 @@ impl Machine {
         let mut input = In::new(from);
         let mut record = Vec::new();
         input.record(&mut record)?;
-        let (mut reading, counts) = records::read_head(&record)?;
+        let (mut reading, counts) = head::read_head(&record)?;
         for _ in 0..counts.node_ids {
             input.record(&mut record)?;
             reading.node_id(&record)?;
@@ -109,6 +108,10 @@ impl Machine {
         for _ in 0..counts.waiters {
             input.record(&mut record)?;
             reading.place(&record)?;
+        }
+        for _ in 0..counts.marks {
+            input.record(&mut record)?;
+            reading.mark(&record)?;
         }
         input.finish(&mut record)?;
         reading.end()

@@ -1,18 +1,17 @@
 //! The records of a snapshot, each written by one function and read back by another.
 
-use super::{FORMAT, FORMAT_WITHOUT_QUEUES, MAGIC, SnapshotError};
-use crate::grant::{ClusterId, Grant};
+use super::{SnapshotError, head::Format};
+use crate::grant::Grant;
 use crate::issuer::codec::bytes::{Put, Reader};
 use crate::issuer::codec::{DecodeError, fields};
 use crate::issuer::grants::{Asked, Live};
-use crate::issuer::machine::Bounds;
 use crate::issuer::queues::Place;
 use crate::issuer::requests::{CameOut, Mark, Settled, Settlement};
-use crate::issuer::{InstanceId, LogId, Machine, RequestKey, Waiter};
-use crate::limits::{NODE_IDS_MAX, TOKEN_VALUE_MAX};
-use crate::resource::{IssuerName, ResourceName};
+use crate::issuer::{InstanceId, Machine, RequestKey, Waiter};
+use crate::resource::ResourceName;
+use crate::token::TokenValue;
 
-const HEAD: u8 = 1;
+pub(super) const HEAD: u8 = 1;
 pub(super) const NODE_ID: u8 = 2;
 const SETTLED: u8 = 3;
 const GRANT: u8 = 4;
@@ -20,6 +19,7 @@ pub(super) const END: u8 = 5;
 const MARKED: u8 = 6;
 const OVERTAKEN: u8 = 7;
 const PLACE: u8 = 8;
+const MARK: u8 = 9;
 
 const CAME_OUT_HELD: u8 = 1;
 const CAME_OUT_TOO_MANY_GRANTS: u8 = 2;
@@ -27,94 +27,6 @@ const CAME_OUT_ENDED: u8 = 3;
 const CAME_OUT_LEFT: u8 = 4;
 const CAME_OUT_TOO_MANY_WAITERS: u8 = 5;
 const CAME_OUT_TOO_MANY_GRANTS_OF_HOLDER: u8 = 6;
-
-/// How many records of each kind follow the head.
-pub(super) struct Counts {
-    pub(super) node_ids: u64,
-    pub(super) settled: u64,
-    pub(super) grants: u64,
-    pub(super) waiters: u64,
-}
-
-pub(super) fn put_head(bytes: &mut Vec<u8>, machine: &Machine) {
-    bytes.put_u8(HEAD);
-    bytes.put(&MAGIC);
-    bytes.put_u8(FORMAT);
-    bytes.put_u128(machine.cluster.get());
-    bytes.put_text(machine.issuer.as_str());
-    bytes.put_u64(u64::from(machine.bounds.settled_ids_max));
-    bytes.put_u64(machine.bounds.live_grants_max);
-    bytes.put_u64(u64::from(machine.bounds.grants_per_holder_max));
-    bytes.put_u64(u64::from(machine.bounds.waiters_max));
-    bytes.put_u64(u64::from(machine.bounds.waiters_per_resource_max));
-    bytes.put_u64(machine.applied.term);
-    bytes.put_u64(machine.applied.index);
-    bytes.put_u64(machine.last_token);
-    bytes.put_u64(machine.floor);
-    bytes.put(&machine.chain);
-    bytes.put_u64(machine.requests.forgotten_up_to());
-    bytes.put_u64(machine.node_ids.len() as u64);
-    bytes.put_u64(machine.requests.settled().len() as u64);
-    bytes.put_u64(machine.grants.len() as u64);
-    bytes.put_u64(machine.queues.len() as u64);
-}
-
-pub(super) fn read_head(record: &[u8]) -> Result<(Reading, Counts), SnapshotError> {
-    let mut reader = tagged(record, HEAD)?;
-    if reader.array::<4>()? != MAGIC {
-        return Err(DecodeError::Field { field: "magic" }.into());
-    }
-    let queues = match reader.u8()? {
-        FORMAT => true,
-        FORMAT_WITHOUT_QUEUES => false,
-        found => return Err(DecodeError::Format { found }.into()),
-    };
-    let cluster = ClusterId::new(reader.u128()?);
-    let issuer = IssuerName::new(reader.text("issuer")?)
-        .map_err(|_| DecodeError::Field { field: "issuer" })?;
-    let bounds = read_bounds(&mut reader, queues)?;
-    let mut machine = Machine::with_bounds(issuer, cluster, bounds);
-    machine.applied = LogId::new(reader.u64()?, reader.u64()?);
-    machine.last_token = reader.u64()?;
-    machine.floor = reader.u64()?;
-    machine.chain = reader.array()?;
-    machine.requests.set_forgotten_up_to(reader.u64()?);
-    let counts = Counts {
-        node_ids: reader.u64()?,
-        settled: reader.u64()?,
-        grants: reader.u64()?,
-        waiters: if queues { reader.u64()? } else { 0 },
-    };
-    reader.end()?;
-    let fits = machine.bounds == bounds
-        && machine.last_token <= TOKEN_VALUE_MAX
-        && counts.node_ids <= NODE_IDS_MAX as u64
-        && counts.settled <= u64::from(bounds.settled_ids_max)
-        && counts.grants <= bounds.live_grants_max
-        && counts.waiters <= u64::from(bounds.waiters_max);
-    if !fits {
-        return Err(SnapshotError::Inconsistent {
-            what: "the head is out of its bounds",
-        });
-    }
-    Ok((Reading { machine, queues }, counts))
-}
-
-/// A state from before there were queues has the limits of today for them.
-fn read_bounds(reader: &mut Reader<'_>, queues: bool) -> Result<Bounds, DecodeError> {
-    let narrow = |wide: u64, field| u32::try_from(wide).map_err(|_| DecodeError::Field { field });
-    let mut bounds = Bounds {
-        settled_ids_max: narrow(reader.u64()?, "settled_ids_max")?,
-        live_grants_max: reader.u64()?,
-        ..Bounds::default()
-    };
-    if queues {
-        bounds.grants_per_holder_max = narrow(reader.u64()?, "grants_per_holder_max")?;
-        bounds.waiters_max = narrow(reader.u64()?, "waiters_max")?;
-        bounds.waiters_per_resource_max = narrow(reader.u64()?, "waiters_per_resource_max")?;
-    }
-    Ok(bounds)
-}
 
 fn put_asked(bytes: &mut Vec<u8>, asked: &Asked) {
     bytes.put(asked.key.as_bytes());
@@ -213,14 +125,24 @@ pub(super) fn put_place(bytes: &mut Vec<u8>, place: &Place) {
     put_asked(bytes, &place.asked());
 }
 
+pub(super) fn put_mark(bytes: &mut Vec<u8>, resource: &ResourceName, token: TokenValue) {
+    bytes.put_u8(MARK);
+    bytes.put_text(resource.as_str());
+    bytes.put_u64(token.get());
+}
+
 /// A state that is being read.
 pub(super) struct Reading {
     machine: Machine,
-    /// Whether the format knows queues.
-    queues: bool,
+    format: Format,
 }
 
 impl Reading {
+    /// What the head says is there; the rest is to come.
+    pub(super) fn of(machine: Machine, format: Format) -> Self {
+        Self { machine, format }
+    }
+
     pub(super) fn node_id(&mut self, record: &[u8]) -> Result<(), SnapshotError> {
         let mut reader = tagged(record, NODE_ID)?;
         let (id, instance) = (reader.u64()?, InstanceId::new(reader.u128()?));
@@ -286,7 +208,7 @@ impl Reading {
             expires_at_ms: reader.u64()?,
         };
         let asked = read_asked(&mut reader)?;
-        grant.after_wait = self.queues && fields::flag(&mut reader, "after_wait")?;
+        grant.after_wait = self.format.knows_queues() && fields::flag(&mut reader, "after_wait")?;
         reader.end()?;
         let machine = &mut self.machine;
         let token = grant.token.value();
@@ -337,6 +259,23 @@ impl Reading {
         if !held {
             machine.queues.set_free(&resource);
         }
+        Ok(())
+    }
+
+    pub(super) fn mark(&mut self, record: &[u8]) -> Result<(), SnapshotError> {
+        let mut reader = tagged(record, MARK)?;
+        let resource = fields::resource(&mut reader)?;
+        let token = fields::token_value(&mut reader)?;
+        reader.end()?;
+        let machine = &mut self.machine;
+        let ordered = machine.marks.last().is_none_or(|last| *last < resource);
+        // A register admits nothing that was not issued.
+        if !ordered || token.get() > machine.last_token {
+            return Err(SnapshotError::Inconsistent {
+                what: "a mark does not fit the others",
+            });
+        }
+        machine.marks.raise(&resource, token);
         Ok(())
     }
 

@@ -68,7 +68,8 @@ pub(super) fn told(event: &Event, at_unix_ms: u64) -> Option<WatchEvent> {
             how,
             ..
         } => about(left(*how), resource, holder),
-        Event::FloorRaised { .. } => return None,
+        // A mark is the guard's business, not that of those who wait for a grant.
+        Event::FloorRaised { .. } | Event::Admitted { .. } => return None,
     })
 }
 
