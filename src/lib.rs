@@ -43,6 +43,8 @@ pub mod fence {
     //! Guards: the resource's half of fencing.
     pub mod context;
     pub mod fenced;
+    pub mod file;
+    mod frame;
     mod guard;
     #[cfg(feature = "fence-http")]
     pub mod http;
