@@ -49,6 +49,9 @@ pub mod fence {
     #[cfg(feature = "fence-http")]
     pub mod http;
     pub mod memory;
+    mod naming;
+    #[cfg(feature = "fence-object-store")]
+    pub mod object;
     mod rules;
     #[cfg(feature = "fence-sqlite")]
     pub mod sql;

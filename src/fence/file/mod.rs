@@ -36,11 +36,12 @@ use super::{
     frame::{LINE_BYTES_MAX, Line, line},
 };
 use place::Place;
-use turn::{Turn, Turns};
+use turn::Turn;
 
 pub use super::frame::Damage;
 pub use error::FileError;
 pub use guard::FileGuard;
+pub(super) use turn::Turns;
 
 /// The most bytes of one value, 64 MiB: each is written as a whole, from memory.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;

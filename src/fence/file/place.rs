@@ -9,14 +9,7 @@ use std::{
 use crate::resource::ResourceName;
 
 use super::{FileError, HEAD_BYTES, check};
-use crate::fence::{Mark, frame::Damage};
-
-/// File systems take names of 255 bytes; a longer one is cut into directories of this length.
-const PIECE_BYTES_MAX: usize = 200;
-/// Ends the name of a file. No directory ends so.
-const VALUE: &str = ".value";
-/// Ends the name of a directory that holds the rest of a name. Percent-encoding leaves no plus sign.
-const CONTINUED: &str = "+";
+use crate::fence::{Mark, frame::Damage, naming::pieces};
 
 /// The file of one resource.
 pub(super) struct Place {
@@ -29,7 +22,7 @@ impl Place {
     pub(super) fn new(root: &Path, resource: &ResourceName) -> Self {
         Self {
             root: root.to_owned(),
-            file: root.join(relative(resource)),
+            file: root.join(pieces(resource).iter().collect::<PathBuf>()),
             resource: resource.clone(),
         }
     }
@@ -112,58 +105,4 @@ impl Place {
 pub(super) fn sync_directory(directory: &Path) -> Result<(), FileError> {
     let synced = File::open(directory).and_then(|opened| opened.sync_all());
     synced.map_err(FileError::io("sync", directory))
-}
-
-/// The path below the root. It is exact: no two names share one, however long they are.
-fn relative(resource: &ResourceName) -> PathBuf {
-    let encoded = resource.percent_encoded();
-    let mut path = PathBuf::new();
-    let mut rest = encoded.as_str();
-    // It is ASCII, so that it can be cut anywhere.
-    while rest.len() > PIECE_BYTES_MAX {
-        let (piece, after) = rest.split_at(PIECE_BYTES_MAX);
-        path.push(format!("{piece}{CONTINUED}"));
-        rest = after;
-    }
-    path.join(format!("{rest}{VALUE}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    fn path(name: &str) -> PathBuf {
-        relative(&name.parse().unwrap())
-    }
-
-    #[test]
-    fn names_become_safe_and_readable_file_names() {
-        assert_eq!(path("accounts/1"), Path::new("accounts%2F1.value"));
-        assert_eq!(path(".."), Path::new("...value"));
-        assert_eq!(path("a b+c"), Path::new("a%20b%2Bc.value"));
-        for odd in ["../../etc/passwd", "/", ".", "..", "a\\b", "C:x", "🦀"] {
-            let path = path(odd);
-            assert_eq!(path.components().count(), 1, "{odd}");
-            assert!(path.to_str().unwrap().is_ascii(), "{odd}");
-        }
-    }
-
-    #[test]
-    fn long_names_are_cut_and_stay_apart() {
-        let names = [
-            "a".repeat(160),
-            "🦀".repeat(160),
-            "🦀".repeat(159),
-            format!("{}é", "🦀".repeat(159)),
-            "é".repeat(34),
-            "é".repeat(33),
-        ];
-        let paths: BTreeSet<_> = names.iter().map(|name| path(name)).collect();
-        assert_eq!(paths.len(), names.len());
-        for part in paths.iter().flat_map(|path| path.iter()) {
-            assert!(part.len() <= 255, "{part:?}");
-        }
-    }
 }

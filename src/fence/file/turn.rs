@@ -25,13 +25,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// The turns of one directory. Tasks of this process queue up in order; other processes are asked for.
 #[derive(Debug, Clone)]
-pub(super) struct Turns {
+pub(in crate::fence) struct Turns {
     directory: Arc<PathBuf>,
     here: Arc<[Arc<Mutex<()>>]>,
 }
 
 /// The right to write the files of one lock, until it is dropped.
-pub(super) struct Turn {
+pub(in crate::fence) struct Turn {
     /// Closing it unlocks it.
     _file: File,
     aside: PathBuf,
@@ -47,7 +47,7 @@ impl Turn {
 
 impl Turns {
     /// Makes the directories, and removes the temporary files of writers that died.
-    pub(super) fn prepare(root: &Path) -> Result<Self, FileError> {
+    pub(in crate::fence) fn prepare(root: &Path) -> Result<Self, FileError> {
         let directory = root.join(DIRECTORY);
         for path in [root, &directory] {
             match fs::create_dir(path) {
@@ -87,7 +87,7 @@ impl Turns {
     }
 
     /// Waits for the turn to write a resource's file.
-    pub(super) async fn take(&self, resource: &ResourceName) -> Result<Turn, FileError> {
+    pub(in crate::fence) async fn take(&self, resource: &ResourceName) -> Result<Turn, FileError> {
         let number = crc32c::crc32c(resource.as_str().as_bytes()) % LOCKS;
         let here = self.here[number as usize].clone().lock_owned().await;
         let path = self.lock(number);

@@ -1,0 +1,77 @@
+//! Stores that put on the condition that an object is unchanged.
+
+use object_store::{Error, PutMode, PutOptions, PutPayload, UpdateVersion};
+
+use crate::{resource::ResourceName, sequencer::Sequencer};
+
+use super::{ObjectError, Objects};
+use crate::fence::{
+    Mark,
+    fenced::{Put, Versioned, VersionedStore},
+    frame::line,
+};
+
+/// Objects as a store with compare-and-swap.
+#[derive(Debug, Clone)]
+pub(super) struct IfUnchanged {
+    objects: Objects,
+}
+
+impl IfUnchanged {
+    pub(super) fn new(objects: Objects) -> Self {
+        Self { objects }
+    }
+}
+
+impl VersionedStore for IfUnchanged {
+    type Mutation = [u8];
+    type Version = UpdateVersion;
+    type Error = ObjectError;
+
+    async fn read(
+        &self,
+        resource: &ResourceName,
+    ) -> Result<Option<Versioned<UpdateVersion>>, ObjectError> {
+        let head = self.objects.head(resource).await?;
+        Ok(head.map(|(line, version)| Versioned {
+            mark: Some(line.mark()),
+            version,
+        }))
+    }
+
+    async fn put_if_version(
+        &self,
+        put: &Put<'_, [u8], UpdateVersion>,
+    ) -> Result<bool, ObjectError> {
+        let location = self.objects.location(put.resource)?;
+        let mode = match put.expected {
+            Some(version) => PutMode::Update(version.clone()),
+            None => PutMode::Create,
+        };
+        let payload = payload(put.resource, put.mark, put.mutation);
+        let options = PutOptions::from(mode);
+        match self
+            .objects
+            .store
+            .put_opts(&location, payload, options)
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The mark's line and the value, as one body of two pieces.
+pub(super) fn payload(resource: &ResourceName, mark: &Mark, value: &[u8]) -> PutPayload {
+    let sequencer = Sequencer {
+        issuer: mark.issuer.clone(),
+        resource: resource.clone(),
+        token: mark.token,
+    };
+    [line(&sequencer, value).into_bytes(), value.to_vec()]
+        .into_iter()
+        .map(bytes::Bytes::from)
+        .collect()
+}
