@@ -42,6 +42,7 @@ pub mod token;
 pub mod fence {
     //! Guards: the resource's half of fencing.
     pub mod context;
+    pub mod enforcement;
     pub mod fenced;
     pub mod file;
     mod frame;

@@ -18,6 +18,7 @@ mod duration;
 mod end;
 mod exit;
 mod floor;
+mod guard;
 mod hold;
 mod holder;
 mod in_line;
@@ -99,6 +100,8 @@ enum Command {
     Cluster(cluster::Args),
     /// Lift all further tokens above a number
     RaiseFloor(floor::Args),
+    /// The resource's half: make it refuse stale writers
+    Guard(guard::Args),
     /// Measure a running cluster under load
     Bench(bench::Args),
     /// Run a whole cluster on this machine, to play with
@@ -119,7 +122,8 @@ const LOCAL: [&str; 6] = ["serve", "dev", "demo", "completions", "man", hold::PA
 
 /// The whole command tree as clap sees it, also for completions and manual pages.
 fn command() -> clap::Command {
-    LOCAL.iter().fold(Cli::command(), |root, name| {
+    let root = Cli::command().mut_subcommand("guard", guard::hide_connection);
+    LOCAL.iter().fold(root, |root, name| {
         if root.find_subcommand(name).is_none() {
             return root;
         }
@@ -157,6 +161,7 @@ fn run(cli: Cli) -> exit::Outcome {
         Command::Cluster(args) => caller::run(connection, |caller| cluster::run(args, caller)),
         Command::Bench(args) => bench::run(&args, connection),
         Command::RaiseFloor(args) => caller::run(connection, |caller| floor::run(args, caller)),
+        Command::Guard(args) => guard::run(&args, connection),
         Command::Dev(args) => dev::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),

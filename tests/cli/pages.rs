@@ -39,6 +39,7 @@ async fn each_command_has_a_manual_page() {
         "fencepost-acquire",
         "fencepost-cluster-add-node",
         "fencepost-bench",
+        "fencepost-guard-sql",
     ] {
         let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
         assert!(page.contains(&format!(".TH {name}")), "{name}: {page}");

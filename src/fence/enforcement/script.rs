@@ -1,0 +1,96 @@
+//! Statements with their comments, in the order in which they are to be run.
+
+use std::fmt;
+
+use super::Dialect;
+
+/// One statement, without the semicolon at its end, and why it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Sentences for whoever reviews it, a line each.
+    pub comment: String,
+    /// The statement.
+    pub sql: String,
+}
+
+/// A list of statements: displays as a file for the database's own command line tool
+/// (`psql`, `mariadb`, `mysql`, `sqlite3`), with comments and in one transaction where there is one.
+///
+/// Programs run [`Script::steps`] one by one instead, inside a transaction in PostgreSQL and SQLite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    dialect: Dialect,
+    head: String,
+    steps: Vec<Step>,
+}
+
+impl Script {
+    pub(super) fn new(dialect: Dialect, head: impl Into<String>) -> Self {
+        Self {
+            dialect,
+            head: head.into(),
+            steps: Vec::new(),
+        }
+    }
+
+    pub(super) fn step(&mut self, comment: impl Into<String>, sql: impl Into<String>) {
+        self.steps.push(Step {
+            comment: comment.into(),
+            sql: sql.into(),
+        });
+    }
+
+    pub(super) fn append(&mut self, other: &Self) {
+        self.steps.extend_from_slice(&other.steps);
+    }
+
+    /// The statements, in their order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What the whole is, for the head of a file.
+    #[must_use]
+    pub fn head(&self) -> &str {
+        &self.head
+    }
+
+    /// How a file is given to the database's command line tool: it must stop at the first error.
+    fn usage(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Postgres => "Apply: psql -v ON_ERROR_STOP=1 -f FILE DATABASE",
+            Dialect::MariaDb => "Apply: mariadb DATABASE < FILE",
+            Dialect::MySql => "Apply: mysql DATABASE < FILE",
+            Dialect::Sqlite => "Apply: sqlite3 -bail DATABASE < FILE",
+        }
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        comment(f, &self.head)?;
+        comment(f, self.usage())?;
+        let (begin, commit) = match self.dialect {
+            Dialect::Postgres => ("\nBEGIN;\n", "\nCOMMIT;\n"),
+            Dialect::Sqlite => ("\nBEGIN IMMEDIATE;\n", "\nCOMMIT;\n"),
+            // Each statement about the schema commits by itself there.
+            Dialect::MariaDb | Dialect::MySql => ("", ""),
+        };
+        f.write_str(begin)?;
+        for step in &self.steps {
+            f.write_str("\n")?;
+            comment(f, &step.comment)?;
+            // The tool splits at semicolons, also at those inside a body, unless told otherwise.
+            match self.dialect.is_mysql() && step.sql.contains(';') {
+                true => write!(f, "DELIMITER //\n{}\n//\nDELIMITER ;\n", step.sql)?,
+                false => writeln!(f, "{};", step.sql)?,
+            }
+        }
+        f.write_str(commit)
+    }
+}
+
+fn comment(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.lines().try_for_each(|line| writeln!(f, "-- {line}"))
+}
