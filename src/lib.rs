@@ -41,6 +41,8 @@ pub mod token;
 // Floor 1: the parts that stand alone.
 pub mod fence {
     //! Guards: the resource's half of fencing.
+    #[cfg(feature = "fence-conformance")]
+    pub mod conformance;
     pub mod context;
     pub mod enforcement;
     pub mod fenced;

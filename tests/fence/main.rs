@@ -6,6 +6,7 @@
 )]
 
 mod concurrent;
+mod conformance;
 #[path = "../databases/mod.rs"]
 mod databases;
 mod documents;
