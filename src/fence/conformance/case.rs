@@ -31,10 +31,10 @@ pub enum Case {
     RefusedChangesNothing,
     SharedMarks,
     ManyResources,
+    Restart,
     ConcurrentWriters,
     InterleavedWrites,
     CrashBetweenCheckAndWrite,
-    Restart,
     RestoredBackup,
 }
 
@@ -57,10 +57,10 @@ impl Case {
         Self::RefusedChangesNothing,
         Self::SharedMarks,
         Self::ManyResources,
+        Self::Restart,
         Self::ConcurrentWriters,
         Self::InterleavedWrites,
         Self::CrashBetweenCheckAndWrite,
-        Self::Restart,
         Self::RestoredBackup,
     ];
 
