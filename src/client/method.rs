@@ -5,7 +5,7 @@ use super::nodes::Nodes;
 use super::pipeline::{Class, Missed};
 use crate::wire::v1::pipeline_request::Operation;
 use crate::wire::v1::pipeline_response::Answer;
-use crate::wire::v1::{self, cluster_client::ClusterClient};
+use crate::wire::v1::{self, cluster_client::ClusterClient, guard_client::GuardClient};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -83,9 +83,9 @@ operations! {
     List = List(ListRequest) -> ListResponse, Read, list, |_| Class::Ask;
 }
 
-/// Calls of their own: those of operators.
+/// Calls of their own: those of operators, and those of guards, which keep no lease.
 macro_rules! calls {
-    ($($name:ident = $call:ident($request:ident) -> $response:ident, $repeat:ident;)*) => {$(
+    ($client:ident: $($name:ident = $call:ident($request:ident) -> $response:ident, $repeat:ident;)*) => {$(
         pub(crate) struct $name;
 
         impl Method for $name {
@@ -102,7 +102,7 @@ macro_rules! calls {
             ) -> Result<Self::Response, Missed> {
                 let mut request = Request::new(request);
                 request.set_timeout(limit);
-                let mut client = ClusterClient::new(nodes.channel(address));
+                let mut client = $client::new(nodes.channel(address));
                 match timeout(limit, client.$call(request)).await {
                     Ok(Ok(response)) => Ok(response.into_inner()),
                     Ok(Err(status)) => Err(Missed::failed(status)),
@@ -118,6 +118,7 @@ macro_rules! calls {
 }
 
 calls! {
+    ClusterClient:
     ShowStatus = status(StatusRequest) -> StatusResponse, Read;
     Revoke = revoke(RevokeRequest) -> RevokeResponse, Once;
     RaiseFloor = raise_floor(RaiseFloorRequest) -> RaiseFloorResponse, Once;
@@ -125,4 +126,13 @@ calls! {
     Promote = promote(PromoteRequest) -> PromoteResponse, Never;
     RemoveNode = remove_node(RemoveNodeRequest) -> RemoveNodeResponse, Never;
     TransferLeader = transfer_leader(TransferLeaderRequest) -> TransferLeaderResponse, Never;
+}
+
+calls! {
+    GuardClient:
+    Admit = admit(AdmitRequest) -> AdmitResponse, Once;
+    // Where each token passes once, a second send is told that the first one has used it up.
+    AdmitOnce = admit(AdmitRequest) -> AdmitResponse, Never;
+    HighWater = high_water(HighWaterRequest) -> HighWaterResponse, Read;
+    Report = report(ReportRequest) -> ReportResponse, Read;
 }

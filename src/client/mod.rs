@@ -56,6 +56,7 @@ mod outcome;
 mod pipeline;
 mod random;
 mod read;
+mod register;
 mod route;
 mod seen;
 mod trial;
@@ -77,6 +78,7 @@ pub use outcome::{
     Renewal, RevokeOutcome, WithdrawOutcome,
 };
 pub use read::Page;
+pub use register::{AdmitOutcome, Ahead, Register, RegisterError, ReportOutcome};
 pub use seen::Mismatch;
 pub use watch::{Change, Cursor, CursorError, Moment, Watch, WatchEvent, Watching};
 

@@ -11,7 +11,7 @@ use crate::{
         LIST_PAGE_DEFAULT, LIST_PAGE_MAX, RENEWALS_PER_COMMAND_MAX, RESOURCE_NAME_CHARS_MAX,
         TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
     },
-    resource::{Holder, NameError, Reason, ResourceName},
+    resource::{Holder, IssuerName, NameError, Reason, ResourceName},
     token::TokenValue,
     wire::{failure::Failure, v1},
 };
@@ -212,11 +212,16 @@ pub(super) fn resource(at: &str, text: &str) -> Result<ResourceName, Failure> {
     ResourceName::new(text).map_err(|error| name(at, &error))
 }
 
+/// Who issued a token.
+pub(super) fn issuer(text: &str) -> Result<IssuerName, Failure> {
+    IssuerName::new(text).map_err(|error| name("", &error))
+}
+
 fn holder(at: &str, text: &str) -> Result<Holder, Failure> {
     Holder::new(text).map_err(|error| name(at, &error))
 }
 
-fn token(field: &str, value: u64) -> Result<TokenValue, Failure> {
+pub(super) fn token(field: &str, value: u64) -> Result<TokenValue, Failure> {
     TokenValue::new(value).map_err(|error| wrong(field, "1 to 2^63 - 1", error))
 }
 

@@ -13,6 +13,7 @@ use tonic::Status;
 use super::{
     Api,
     cluster::{AddNode, Promote, RaiseFloor, RemoveNode, Revoke, TransferLeader},
+    guard::{Admit, HighWater, Report},
     issuer::{Acquire, Inspect, List, Release, Renew, Withdraw},
     method::{Method, forward_status},
     watch::Position,
@@ -73,6 +74,9 @@ impl Api {
             Inspect::PATH => self.passed::<Inspect>(body, left).await,
             List::PATH => self.passed::<List>(body, left).await,
             Position::PATH => self.passed::<Position>(body, left).await,
+            Admit::PATH => self.passed::<Admit>(body, left).await,
+            HighWater::PATH => self.passed::<HighWater>(body, left).await,
+            Report::PATH => self.passed::<Report>(body, left).await,
             Revoke::PATH => self.passed::<Revoke>(body, left).await,
             RaiseFloor::PATH => self.passed::<RaiseFloor>(body, left).await,
             AddNode::PATH => self.passed::<AddNode>(body, left).await,

@@ -68,6 +68,12 @@ pub(super) trait Method: Send + Sync + 'static {
     /// Judges the request.
     fn read(request: &Self::Request) -> Result<Self::Asked, Failure>;
 
+    /// The answer, if this node can give it whoever leads: what its own state says must stay true
+    /// whatever was, or will be, applied elsewhere.
+    fn at_hand(_api: &Api, _asked: &Self::Asked) -> Result<Option<Self::Response>, Failure> {
+        Ok(None)
+    }
+
     /// Carries it out on the leader.
     fn lead(
         api: &Api,
@@ -168,6 +174,10 @@ impl Api {
     ) -> Result<M::Response, Status> {
         M::complete(self, request);
         let asked = M::read(request).map_err(|failure| self.failed(failure))?;
+        let at_hand = M::at_hand(self, &asked).map_err(|failure| self.failed(failure))?;
+        if let Some(response) = at_hand {
+            return Ok(response);
+        }
         let waiting = M::attend(self, &asked).map_err(|failure| self.failed(failure))?;
         let response = self
             .ask_leader::<M>(request, &asked, began, deadline)

@@ -1,13 +1,14 @@
 //! The gRPC services: requests become words, outcomes become responses, here and only here.
 //!
 //! [`asked`] judges a request, [`method`] finds the leader, and each method's own file says what the
-//! leader does: `issuer/` for holders, `cluster/` for operators.
+//! leader does: `issuer/` for holders, `guard/` for guards, `cluster/` for operators.
 
 mod asked;
 mod calls;
 mod cluster;
 mod deadline;
 mod forwarded;
+mod guard;
 mod issuer;
 mod method;
 mod pipeline;
@@ -44,6 +45,7 @@ use crate::{
 };
 use asked::FreshIds;
 use calls::Calls;
+use guard::Alarm;
 use method::Halt;
 use propose::{Proposals, unread};
 use renewals::Renewals;
@@ -53,7 +55,7 @@ pub use pipeline::PipelineLimits;
 pub use serve::{HEALTH_NAMES, serve};
 
 /// What is counted by name.
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 17] = [
     "Acquire",
     "Withdraw",
     "Renew",
@@ -61,6 +63,9 @@ const METHODS: [&str; 14] = [
     "Inspect",
     "List",
     "Watch",
+    "Admit",
+    "HighWater",
+    "Report",
     "Status",
     "Revoke",
     "RaiseFloor",
@@ -84,6 +89,8 @@ pub struct Parts {
     waits: Arc<Waits>,
     metrics: Arc<Metrics>,
     counted: Counted,
+    /// Tokens that were never issued.
+    ahead: Alarm,
     fresh: FreshIds,
     cluster: OnceLock<String>,
     leadership: Receiver<Leadership>,
@@ -142,6 +149,7 @@ impl Api {
             node_id: identity.node_id,
             issuer: parts.issuer.to_string(),
             counted: Counted::new(&metrics),
+            ahead: Alarm::new(&metrics),
             cluster: OnceLock::new(),
             leadership: raft.leadership(),
             fresh: FreshIds::new(identity.instance.to_bytes(), parts.store.boots()),
@@ -255,6 +263,15 @@ struct Counted {
     ended: Count,
     renewals: Ends,
     releases: Ends,
+    admissions: Admissions,
+}
+
+/// What the guard register says.
+struct Admissions {
+    admitted: Count,
+    stale: Count,
+    foreign: Count,
+    ahead: Count,
 }
 
 /// How renewals and releases come out.
@@ -281,6 +298,12 @@ impl Counted {
             ended: metrics.refusals("ended"),
             renewals: ends("renewed", &|outcome| metrics.renewals(outcome)),
             releases: ends("released", &|outcome| metrics.releases(outcome)),
+            admissions: Admissions {
+                admitted: metrics.admissions("admitted"),
+                stale: metrics.admissions("stale"),
+                foreign: metrics.admissions("foreign"),
+                ahead: metrics.admissions("ahead"),
+            },
         }
     }
 }

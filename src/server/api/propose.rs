@@ -31,6 +31,7 @@ impl Proposals {
             "revoke",
             "raise_floor",
             "withdraw",
+            "admit",
         ];
         let commands = names.map(|name| (name, metrics.proposals(name)));
         Proposals {

@@ -13,7 +13,7 @@ use super::{Api, unreadable::Readable};
 use crate::server::port::Patience;
 use crate::wire::{
     V1_DESCRIPTORS,
-    v1::{cluster_server::ClusterServer, issuer_server::IssuerServer},
+    v1::{cluster_server::ClusterServer, guard_server::GuardServer, issuer_server::IssuerServer},
 };
 
 /// The largest message taken in or sent out, gRPC's own default. A renewal of 400 of the longest names
@@ -49,7 +49,11 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 const HEADER_BYTES_MAX: u32 = 16 << 10;
 
 /// The names under which health is told, beside the empty one for the whole node.
-pub const HEALTH_NAMES: [&str; 2] = ["fencepost.v1.Issuer", "fencepost.v1.Cluster"];
+pub const HEALTH_NAMES: [&str; 3] = [
+    "fencepost.v1.Issuer",
+    "fencepost.v1.Cluster",
+    "fencepost.v1.Guard",
+];
 
 /// Serves clients until `shutdown`, then lets the calls under way end.
 ///
@@ -84,7 +88,12 @@ fn routes(api: Api, health: HealthService) -> Routes {
                 .max_encoding_message_size(MESSAGE_BYTES_MAX),
         ))
         .add_service(Readable(
-            ClusterServer::new(api)
+            ClusterServer::new(api.clone())
+                .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(MESSAGE_BYTES_MAX),
+        ))
+        .add_service(Readable(
+            GuardServer::new(api)
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(MESSAGE_BYTES_MAX),
         ))

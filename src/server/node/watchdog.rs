@@ -104,10 +104,12 @@ impl Watchdog {
                 machine.live_grants(),
                 replica.due(now, DUE_COUNTED_MAX).len(),
                 machine.waiters_len(),
+                machine.high_water_marks(),
                 machine.last_token().map_or(0, |token| token.get()),
             )
         };
-        let (live, due, waiters, last_token) = self.raft.state().read(count).unwrap_or_default();
+        let counted = self.raft.state().read(count).unwrap_or_default();
+        let (live, due, waiters, marks, last_token) = counted;
         let history = self.history.facts();
         let voters = status.members.iter().filter(|member| member.voter).count();
         Snapshot {
@@ -126,6 +128,7 @@ impl Watchdog {
             due_leases: number(due),
             waiters: number(waiters),
             waiting_calls: number(self.waits.calls().count()),
+            guard_marks: number(marks),
             last_token,
             watchers: history.watchers,
             history_bytes: history.bytes,
@@ -148,7 +151,7 @@ fn number(count: usize) -> u64 {
 }
 
 /// The names under which health is told: all of the node, and each service.
-const NAMES: [&str; 3] = ["", HEALTH_NAMES[0], HEALTH_NAMES[1]];
+const NAMES: [&str; 4] = ["", HEALTH_NAMES[0], HEALTH_NAMES[1], HEALTH_NAMES[2]];
 
 async fn report(health: &HealthReporter, why: Option<&String>) {
     let status = match why {

@@ -80,6 +80,10 @@ pub struct Metrics {
     releases: Counters,
     expiries: Counters,
     refusals: Counters,
+    admissions: Counters,
+    tokens_ahead: Counters,
+    /// `fencepost_highest_token_ahead`.
+    pub highest_token_ahead: Level,
     /// `fencepost_queued_total`.
     pub queued: Count,
     hand_overs: Counters,
@@ -141,6 +145,7 @@ pub(super) struct Levels {
     pub(super) due_leases: Gauge,
     pub(super) waiters: Gauge,
     pub(super) waiting_calls: Gauge,
+    pub(super) guard_marks: Gauge,
     pub(super) last_token: Gauge,
     pub(super) watchers: Gauge,
     pub(super) history_bytes: Gauge,
@@ -202,6 +207,13 @@ impl Metrics {
             releases: listed(r, "fencepost_releases_total", Counters::default()),
             expiries: listed(r, "fencepost_expiries_total", Counters::default()),
             refusals: listed(r, "fencepost_refusals_total", Counters::default()),
+            admissions: listed(r, "fencepost_admissions_total", Counters::default()),
+            tokens_ahead: listed(r, "fencepost_tokens_ahead_total", Counters::default()),
+            highest_token_ahead: Level(listed(
+                r,
+                "fencepost_highest_token_ahead",
+                Gauge::default(),
+            )),
             queued: count(r, "fencepost_queued_total"),
             hand_overs: listed(r, "fencepost_hand_overs_total", Counters::default()),
             places_left: listed(r, "fencepost_places_left_total", Counters::default()),
@@ -257,6 +269,16 @@ impl Metrics {
     /// A counter of `fencepost_refusals_total`.
     pub fn refusals(&self, reason: &'static str) -> Count {
         Count(self.refusals.get_or_create_owned(&[("reason", reason)]))
+    }
+
+    /// A counter of `fencepost_admissions_total`.
+    pub fn admissions(&self, verdict: &'static str) -> Count {
+        Count(self.admissions.get_or_create_owned(&[("verdict", verdict)]))
+    }
+
+    /// A counter of `fencepost_tokens_ahead_total`.
+    pub fn tokens_ahead(&self, via: &'static str) -> Count {
+        Count(self.tokens_ahead.get_or_create_owned(&[("via", via)]))
     }
 
     /// A counter of `fencepost_hand_overs_total`.
@@ -319,6 +341,7 @@ impl Levels {
             due_leases: level("fencepost_due_leases"),
             waiters: level("fencepost_waiters"),
             waiting_calls: level("fencepost_waiting_calls"),
+            guard_marks: level("fencepost_guard_marks"),
             last_token: level("fencepost_last_token"),
             watchers: level("fencepost_watchers"),
             history_bytes: level("fencepost_history_bytes"),

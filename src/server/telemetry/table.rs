@@ -179,6 +179,25 @@ pub const METRICS: &[Metric] = &[
          superseded, detached.",
     ),
     gauge(
+        "fencepost_guard_marks",
+        "Resources that have a mark in the guard register, in the state of this node; at most 1,000,000.",
+    ),
+    labelled(
+        "fencepost_admissions_total",
+        &["verdict"],
+        "What this node's guard register said to presented tokens: admitted, stale, foreign, ahead.",
+    ),
+    labelled(
+        "fencepost_tokens_ahead_total",
+        &["via"],
+        "Times that this node was told of a token above everything that was issued, by report or to \
+         admit it: a restore gone wrong, or a token made up.",
+    ),
+    gauge(
+        "fencepost_highest_token_ahead",
+        "The highest such token since this process started; 0 when there was none.",
+    ),
+    gauge(
         "fencepost_last_token",
         "The value of the last token issued; 0 when there is none.",
     ),
