@@ -5,7 +5,7 @@
 //! still writes is refused by the guard as soon as the other copy has written.
 
 use fencepost::client::{Client, Options};
-use fencepost::fence::sql::{Documents, WriteOutcome};
+use fencepost::fence::{sql::WriteOutcome, sqlite::Documents};
 use fencepost::resource::Holder;
 use fencepost::sequencer::Sequencer;
 use std::error::Error;

@@ -5,7 +5,7 @@
 //! one leads. A leader that was stopped and goes on finds out first, and what it still writes is refused.
 
 use fencepost::client::{Client, Options};
-use fencepost::fence::sql::{Documents, WriteOutcome};
+use fencepost::fence::{sql::WriteOutcome, sqlite::Documents};
 use fencepost::grant::Ttl;
 use fencepost::resource::{Holder, ResourceName};
 use fencepost::sequencer::Sequencer;

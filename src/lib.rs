@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | none | the words, and the guard in memory ([`fence::memory`]) | |
 //! | `client` | `client`: acquire, hold, watch, release, and the operator's verbs | yes |
-//! | `fence-sqlite` `fence-postgres` `fence-mysql` | `fence::sql`: guards in SQLite, PostgreSQL, MariaDB and MySQL | yes |
+//! | `fence-sqlite` `fence-postgres` `fence-mysql` | `fence::sql`: guards in SQLite, PostgreSQL, MariaDB and MySQL; `fence::sqlite`: documents in a file | yes |
 //! | `fence-redis` | `fence::redis`: a guard in Redis | yes |
 //! | `fence-object-store` | `fence::object`: guarded objects, by conditional put | yes |
 //! | `fence-http` | `fence::http`: layers for HTTP and gRPC services and clients | yes |
@@ -52,12 +52,18 @@ pub mod fence {
     #[cfg(feature = "fence-http")]
     pub mod http;
     pub mod memory;
+    #[cfg(feature = "fence-mysql")]
+    mod mysql;
     mod naming;
     #[cfg(feature = "fence-object-store")]
     pub mod object;
+    #[cfg(feature = "fence-postgres")]
+    mod postgres;
     mod rules;
-    #[cfg(feature = "fence-sqlite")]
+    #[cfg(feature = "fence-sql")]
     pub mod sql;
+    #[cfg(feature = "fence-sqlite")]
+    pub mod sqlite;
 
     pub use guard::*;
     pub use rules::*;

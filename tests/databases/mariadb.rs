@@ -25,11 +25,14 @@ impl Mariadb {
         let install = program("mariadb-install-db", &["/usr/bin", "/usr/local/bin"])?;
         let place = Place::new("mariadb", "mysql");
         let data = format!("--datadir={}", place.path().join("data").display());
+        // A server that starts clears its tmpdir of what looks left over, so that none may be shared.
+        let tmpdir = format!("--tmpdir={}", place.path().display());
         let install = with(
             place.words(&install),
             &[
                 "--no-defaults",
                 &data,
+                &tmpdir,
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
             ],
@@ -41,7 +44,7 @@ impl Mariadb {
             data,
             format!("--socket={}", path("socket")),
             format!("--pid-file={}", path("pid")),
-            format!("--tmpdir={}", place.path().display()),
+            tmpdir,
             format!("--max-connections={CONNECTIONS_MAX}"),
             "--skip-networking".to_owned(),
             "--skip-name-resolve".to_owned(),

@@ -26,8 +26,8 @@ struct Seen {
 /// The guard that a writer writes behind.
 #[derive(Clone)]
 enum Behind {
-    Row(GuardedTable),
-    Marks(GuardTable),
+    Row(GuardedTable<sqlx::Sqlite>),
+    Marks(GuardTable<sqlx::Sqlite>),
 }
 
 /// A writer takes a grant, pauses while others may get newer ones, then writes twice.
@@ -50,7 +50,11 @@ async fn race(behind: Behind, mut connection: SqliteConnection, issued: Arc<Atom
     seen
 }
 
-async fn by_row(accounts: &GuardedTable, connection: &mut SqliteConnection, value: u64) -> bool {
+async fn by_row(
+    accounts: &GuardedTable<sqlx::Sqlite>,
+    connection: &mut SqliteConnection,
+    value: u64,
+) -> bool {
     let write = accounts.write(&resource(ACCOUNT), &sequencer(value));
     let write = write.key(1).set("balance", token(value).as_i64());
     match write.update(connection).await.unwrap() {
@@ -69,7 +73,11 @@ async fn by_row(accounts: &GuardedTable, connection: &mut SqliteConnection, valu
     }
 }
 
-async fn by_table(guard: &GuardTable, connection: &mut SqliteConnection, value: u64) -> bool {
+async fn by_table(
+    guard: &GuardTable<sqlx::Sqlite>,
+    connection: &mut SqliteConnection,
+    value: u64,
+) -> bool {
     let mut tx = connection.begin().await.unwrap();
     match guard.fenced(&mut tx, &sequencer(value)).await.unwrap() {
         Verdict::Admitted => {

@@ -1,6 +1,9 @@
 //! The smallest storage that fences, shared by processes that know nothing of each other.
 
-use fencepost::fence::sql::{Document, Documents, SqlError, WriteOutcome};
+use fencepost::fence::{
+    sql::{SqlError, WriteOutcome},
+    sqlite::{Document, Documents},
+};
 
 use crate::scene::{ACCOUNT, issuer, resource, sequencer, sequencer_for, token};
 

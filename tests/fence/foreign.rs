@@ -33,7 +33,7 @@ async fn refuses_another_issuer(guard: impl Guard) {
     assert_eq!((mark.issuer, mark.token), (issuer("bank"), token(5)));
 }
 
-async fn sql_guard(rules: Rules) -> (Database, SqlGuard) {
+async fn sql_guard(rules: Rules) -> (Database, SqlGuard<sqlx::Sqlite>) {
     let database = Database::new().await;
     let guard = SqlGuard::new(database.pool(1).await, database.marks(rules).await);
     (database, guard)

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, Executor as _};
 
 use crate::scene::{ACCOUNT, Database, resource, rules, sequencer, token};
 
-async fn mark(database: &Database, guard: &GuardTable) -> Option<u64> {
+async fn mark(database: &Database, guard: &GuardTable<sqlx::Sqlite>) -> Option<u64> {
     let mut connection = database.connect().await;
     let mark = guard
         .mark(&mut connection, &resource(ACCOUNT))
@@ -116,14 +116,18 @@ async fn marks_outlive_the_process_that_wrote_them() {
 async fn a_table_of_marks_that_is_not_one_is_refused_when_it_is_opened() {
     let database = Database::new().await;
     let mut connection = database.connect().await;
-    let missing = GuardTable::open(&mut connection, "fencing_marks", rules()).await;
+    let missing = GuardTable::<sqlx::Sqlite>::open(&mut connection, "fencing_marks", rules()).await;
     assert!(
         matches!(missing, Err(SqlError::Unfit { .. })),
         "{missing:?}"
     );
-    let other = GuardTable::create(&mut connection, "accounts", rules()).await;
+    let other = GuardTable::<sqlx::Sqlite>::create(&mut connection, "accounts", rules()).await;
     assert!(matches!(other, Err(SqlError::Unfit { .. })), "{other:?}");
-    let name = GuardTable::create(&mut connection, "marks\"; DROP TABLE accounts; --", rules());
+    let name = GuardTable::<sqlx::Sqlite>::create(
+        &mut connection,
+        "marks\"; DROP TABLE accounts; --",
+        rules(),
+    );
     let error = name.await.unwrap_err();
     assert!(matches!(error, SqlError::Identifier { .. }), "{error}");
     assert_eq!(database.account(1).await, Some((0, 0)));

@@ -12,7 +12,7 @@ fn stale(presented: u64, required: u64) -> WriteOutcome {
     }
 }
 
-fn write(accounts: &GuardedTable, value: u64) -> RowWrite<'_> {
+fn write(accounts: &GuardedTable<sqlx::Sqlite>, value: u64) -> RowWrite<'_, sqlx::Sqlite> {
     accounts.write(&resource(ACCOUNT), &sequencer(value))
 }
 
@@ -120,7 +120,13 @@ async fn a_key_of_several_columns_names_one_row() {
     let create = "CREATE TABLE stock (shop TEXT, item TEXT, amount INTEGER NOT NULL, note TEXT,
                   mark BIGINT NOT NULL DEFAULT 0, UNIQUE (item, shop))";
     connection.execute(create).await.unwrap();
-    let stock = GuardedTable::open(&mut connection, "stock", &["shop", "item"], "mark", rules());
+    let stock = GuardedTable::<sqlx::Sqlite>::open(
+        &mut connection,
+        "stock",
+        &["shop", "item"],
+        "mark",
+        rules(),
+    );
     let stock = stock.await.unwrap();
     for (shop, amount) in [("north", 1), ("south", 2), ("north", 3)] {
         let write = write(&stock, 5)
@@ -147,7 +153,7 @@ async fn values_are_bound_and_never_read_as_sql() {
     let mut connection = database.connect().await;
     let create = "CREATE TABLE notes (id TEXT PRIMARY KEY, body TEXT, t INT NOT NULL DEFAULT 0)";
     connection.execute(create).await.unwrap();
-    let notes = GuardedTable::open(&mut connection, "notes", &["id"], "t", rules());
+    let notes = GuardedTable::<sqlx::Sqlite>::open(&mut connection, "notes", &["id"], "t", rules());
     let notes = notes.await.unwrap();
     let nasty = "x'); DROP TABLE notes; --\" ?1 \u{1f980}";
     let outcome = write(&notes, 5)

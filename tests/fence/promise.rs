@@ -70,7 +70,7 @@ async fn keeps_resources_apart(guard: impl Guard) {
     );
 }
 
-async fn table(rules: Rules) -> (Database, SqlGuard) {
+async fn table(rules: Rules) -> (Database, SqlGuard<sqlx::Sqlite>) {
     let database = Database::new().await;
     let guard = SqlGuard::new(database.pool(2).await, database.marks(rules).await);
     (database, guard)

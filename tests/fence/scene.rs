@@ -99,14 +99,14 @@ impl Database {
             .unwrap()
     }
 
-    pub(crate) async fn accounts(&self, rules: Rules) -> GuardedTable {
+    pub(crate) async fn accounts(&self, rules: Rules) -> GuardedTable<sqlx::Sqlite> {
         let mut connection = self.connect().await;
         GuardedTable::open(&mut connection, "accounts", &["id"], "fencing_token", rules)
             .await
             .unwrap()
     }
 
-    pub(crate) async fn marks(&self, rules: Rules) -> GuardTable {
+    pub(crate) async fn marks(&self, rules: Rules) -> GuardTable<sqlx::Sqlite> {
         let mut connection = self.connect().await;
         GuardTable::create(&mut connection, "fencing_marks", rules)
             .await

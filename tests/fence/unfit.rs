@@ -6,7 +6,10 @@ use sqlx::{Executor as _, SqliteConnection};
 
 use crate::scene::{ACCOUNT, Database, resource, rules, sequencer};
 
-async fn open(connection: &mut SqliteConnection, table: &str) -> Result<GuardedTable, SqlError> {
+async fn open(
+    connection: &mut SqliteConnection,
+    table: &str,
+) -> Result<GuardedTable<sqlx::Sqlite>, SqlError> {
     GuardedTable::open(connection, table, &["id"], "t", rules()).await
 }
 

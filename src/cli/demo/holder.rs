@@ -13,7 +13,7 @@ use std::{
 
 use fencepost::{
     client::{AcquireOutcome, Acquired, BootInstant, Client, Options, RenewOutcome},
-    fence::sql::{Documents, WriteOutcome},
+    fence::{sql::WriteOutcome, sqlite::Documents},
     grant::Ttl,
     resource::{Holder, IssuerName, ResourceName},
 };

@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use fencepost::{
     client::{AcquireOutcome, Acquired, Client, HeldBy, Leader, LiveGrant, Options},
-    fence::sql::{Document, Documents, SqlError, WriteOutcome},
+    fence::{
+        sql::{SqlError, WriteOutcome},
+        sqlite::{Document, Documents},
+    },
     grant::Ttl,
     resource::{Holder, IssuerName, NameError, ResourceName},
 };

@@ -2,7 +2,7 @@
 
 use fencepost::{
     client::{Acquired, BootInstant},
-    fence::sql::{Document, WriteOutcome},
+    fence::{sql::WriteOutcome, sqlite::Document},
     grant::Ttl,
     resource::Holder,
     token::TokenValue,

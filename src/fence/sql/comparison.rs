@@ -4,9 +4,9 @@ use crate::fence::{EqualTokens, Rules};
 
 /// What stands between mark and presented token where SQL lets a write pass: the same rule as
 /// [`Rules::judge`].
-pub(super) fn comparison(rules: &Rules) -> &'static str {
+pub(in crate::fence) fn comparison(rules: &Rules) -> &'static str {
     match rules.equal() {
-        EqualTokens::MayWriteAgain => "<=",
-        EqualTokens::Once => "<",
+        EqualTokens::MayWriteAgain => " <= ",
+        EqualTokens::Once => " < ",
     }
 }

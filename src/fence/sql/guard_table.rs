@@ -1,42 +1,48 @@
 //! A table of marks, for data whose own tables cannot change.
 
-use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use sqlx::Transaction;
 
 use crate::{
-    fence::{Guard, Mark, Rules, Verdict},
+    fence::{Mark, Rules, Verdict},
     resource::{IssuerName, ResourceName},
     sequencer::Sequencer,
-    token::TokenValue,
 };
 
-use super::{SqlError, comparison::comparison, guarded_table::columns, identifier::Identifier};
+use super::{
+    Dialect, SqlError,
+    comparison::comparison,
+    dialect::Driver,
+    names::{Identifier, TableName, quoted},
+    statement::Statement,
+    stored,
+};
 
 /// Marks for any number of resources, in a table of their own beside the data that they protect.
 ///
-/// Both must live in the same database: the mark and the caller's writes commit together.
-#[derive(Debug, Clone)]
-pub struct GuardTable {
-    table: Identifier,
-    rules: Rules,
+/// Both must live in the same database: the mark and the caller's writes commit together. `DB` is
+/// that database: `GuardTable::<sqlx::Postgres>::create(...)`.
+pub struct GuardTable<DB> {
+    marks: Arc<Marks>,
+    dialect: PhantomData<fn() -> DB>,
 }
 
-impl GuardTable {
+/// What a table of marks is made of.
+#[derive(Debug)]
+pub(in crate::fence) struct Marks {
+    pub(in crate::fence) table: TableName,
+    pub(in crate::fence) rules: Rules,
+}
+
+impl<DB: Dialect> GuardTable<DB> {
     /// The statement that makes a table of marks, for those who keep their schema in migrations.
     ///
     /// # Errors
     ///
     /// [`SqlError::Identifier`] for a name that cannot be used.
     pub fn create_sql(table: &str) -> Result<String, SqlError> {
-        let table = Identifier::table(table)?;
-        // STRICT, so that no tool can put text where a number must compare. The resource compares
-        // byte for byte (BINARY is the default collation): two names must never share a mark.
-        Ok(format!(
-            "CREATE TABLE IF NOT EXISTS {table} (\n    \
-                 \"resource\" TEXT NOT NULL PRIMARY KEY,\n    \
-                 \"issuer\" TEXT NOT NULL,\n    \
-                 \"token\" INTEGER NOT NULL CHECK (\"token\" > 0)\n\
-             ) STRICT, WITHOUT ROWID"
-        ))
+        Ok(DB::marks_sql(&TableName::parse::<DB>(table)?))
     }
 
     /// Makes the table of marks if it is not there, and opens it.
@@ -45,50 +51,63 @@ impl GuardTable {
     ///
     /// As [`GuardTable::open`].
     pub async fn create(
-        connection: &mut SqliteConnection,
+        connection: &mut DB::Connection,
         table: &str,
         rules: Rules,
     ) -> Result<Self, SqlError> {
-        sqlx::query(AssertSqlSafe(Self::create_sql(table)?))
-            .execute(&mut *connection)
-            .await?;
+        DB::script(connection, Self::create_sql(table)?).await?;
         Self::open(connection, table, rules).await
     }
 
-    /// Opens a table of marks that was made by [`GuardTable::create_sql`].
+    /// Opens a table of marks that was made by [`GuardTable::create_sql`]. A name without a schema is
+    /// looked up once, on this connection, as by [`GuardedTable::open`](super::GuardedTable::open).
     ///
     /// # Errors
     ///
     /// [`SqlError::Identifier`] for a name that cannot be used, [`SqlError::Unfit`] if there is no
     /// such table or it lacks a column, [`SqlError::Database`].
     pub async fn open(
-        connection: &mut SqliteConnection,
+        connection: &mut DB::Connection,
         table: &str,
         rules: Rules,
     ) -> Result<Self, SqlError> {
-        let table = Identifier::table(table)?;
-        let found = columns(connection, &table).await?;
-        for wanted in ["resource", "issuer", "token"] {
-            let wanted = Identifier::column(wanted)?;
-            if !found.iter().any(|column| column.is(&wanted)) {
-                return Err(SqlError::Unfit {
-                    table: table.name().to_owned(),
-                    reason: format!("there is no column {wanted}; make it by `GuardTable::create`"),
-                });
-            }
+        let mut table = TableName::parse::<DB>(table)?;
+        let column = Identifier::column;
+        let (resource, issuer, token) = (column("resource")?, column("issuer")?, column("token")?);
+        let names = [resource, issuer];
+        let shape = DB::shape(connection, &table, &names).await?;
+        shape.check::<DB>(&table, &names[..1], &token)?;
+        // The issuer is compared by the database, too.
+        let issuer = shape.column::<DB>(&table, &names[1])?;
+        if let Some(reason) = &issuer.unfit_for_keys {
+            return Err(table.unfit(format!("column {} {reason}", names[1])));
         }
-        Ok(Self { table, rules })
+        for more in DB::MARKS_MORE {
+            shape.column::<DB>(&table, &column(more)?)?;
+        }
+        table.schema = shape.schema;
+        let marks = Marks { table, rules };
+        Ok(Self {
+            marks: Arc::new(marks),
+            dialect: PhantomData,
+        })
     }
 
     /// Locks the mark, raises it to the sequencer's token, or refuses, inside the caller's
     /// transaction. On [`Verdict::Admitted`] the mark stays locked until that transaction ends, and
     /// commits with the caller's writes or not at all. On anything else, roll back.
     ///
-    /// Call it before the transaction's first read, or begin with `BEGIN IMMEDIATE`.
+    /// Call it before the transaction's first read: what was read before may be what a newer holder
+    /// has changed since. At MySQL's REPEATABLE READ even later reads would be of that old snapshot,
+    /// so that it is refused there ([`SqlError::Isolation`]). In SQLite, begin with `BEGIN IMMEDIATE`
+    /// where a read must come first.
+    ///
+    /// A savepoint that is rolled back takes the mark back with the writes since: ask again before
+    /// writing again.
     ///
     /// ```no_run
-    /// # use fencepost::{fence::sql::GuardTable, sequencer::Sequencer};
-    /// # async fn example(pool: sqlx::SqlitePool, guard: GuardTable, sequencer: Sequencer) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fencepost::{fence::sql::{Dialect, GuardTable}, sequencer::Sequencer};
+    /// # async fn example(pool: sqlx::SqlitePool, guard: GuardTable<sqlx::Sqlite>, sequencer: Sequencer) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut tx = pool.begin().await?;
     /// guard.fenced(&mut tx, &sequencer).await?.admitted()?;
     /// sqlx::query("UPDATE invoices SET state = 'sent' WHERE id = 7").execute(&mut *tx).await?;
@@ -99,36 +118,26 @@ impl GuardTable {
     ///
     /// # Errors
     ///
-    /// [`SqlError::Database`], and [`SqlError::Mark`] for a stored mark that is no token. The
-    /// transaction must be rolled back then, too.
+    /// [`SqlError::Database`], [`SqlError::Isolation`], and [`SqlError::Mark`] for a stored mark that
+    /// is no token. The transaction must be rolled back then, too.
     pub async fn fenced(
         &self,
-        transaction: &mut Transaction<'_, Sqlite>,
+        transaction: &mut Transaction<'_, DB>,
         sequencer: &Sequencer,
     ) -> Result<Verdict, SqlError> {
-        if let Some(foreign) = self.rules.foreign(sequencer) {
+        let Marks { table, rules } = &*self.marks;
+        if let Some(foreign) = rules.foreign(sequencer) {
             return Ok(Verdict::Foreign(foreign));
         }
-        // One statement that checks and raises. It writes, so SQLite's write lock is taken here and
-        // held to the end of the transaction, even if no row changes.
-        let raised = sqlx::query(AssertSqlSafe(self.raise_sql()))
-            .bind(sequencer.resource.as_str())
-            .bind(sequencer.issuer.as_str())
-            .bind(sequencer.token.as_i64())
-            .execute(&mut **transaction)
-            .await?;
-        if raised.rows_affected() > 0 {
+        if DB::raise(transaction, &self.marks, sequencer).await? {
             return Ok(Verdict::Admitted);
         }
-        let mark = self.mark(transaction, &sequencer.resource).await?;
-        match self.rules.judge(sequencer, mark.as_ref()) {
+        let mark = self
+            .read(transaction, &sequencer.resource, DB::NEWEST)
+            .await?;
+        match rules.judge(sequencer, mark.as_ref()) {
             // The statement and the rule are the same rule; if they ever differ, refuse to go on.
-            Verdict::Admitted => Err(SqlError::Unfit {
-                table: self.table.name().to_owned(),
-                reason: "its mark allows this token, and yet could not be raised; a trigger may \
-                         stand in the way"
-                    .to_owned(),
-            }),
+            Verdict::Admitted => Err(DB::not_raised(table)),
             refused => Ok(refused),
         }
     }
@@ -140,75 +149,84 @@ impl GuardTable {
     /// [`SqlError::Database`], and [`SqlError::Mark`] for a stored mark that is no token.
     pub async fn mark(
         &self,
-        connection: &mut SqliteConnection,
+        connection: &mut DB::Connection,
         resource: &ResourceName,
     ) -> Result<Option<Mark>, SqlError> {
-        let table = &self.table;
-        let row = sqlx::query(AssertSqlSafe(format!(
-            "SELECT \"issuer\", \"token\" FROM {table} WHERE \"resource\" = ?1"
-        )))
-        .bind(resource.as_str())
-        .fetch_optional(connection)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
-        let (issuer, token): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
-        let bad = |found: String| SqlError::Mark {
-            table: table.name().to_owned(),
-            found: found.chars().take(80).collect(),
+        self.read(connection, resource, "").await
+    }
+
+    async fn read(
+        &self,
+        connection: &mut DB::Connection,
+        resource: &ResourceName,
+        newest: &str,
+    ) -> Result<Option<Mark>, SqlError> {
+        let table = &self.marks.table;
+        let mut sql = Statement::<DB>::new("SELECT ");
+        sql.push(&DB::text_as_text(&quoted::<DB>("issuer")))
+            .push(", ");
+        sql.push(&DB::number_as_text(&quoted::<DB>("token")));
+        sql.push(" FROM ")
+            .push(&table.quoted::<DB>())
+            .push(" WHERE ");
+        sql.name("resource").push(" = ").text(resource.as_str());
+        sql.push(newest);
+        let rows = DB::ask(connection, sql).await?;
+        let Some(cells) = rows.into_iter().next() else {
+            return Ok(None);
         };
-        let issuer = IssuerName::new(&*issuer).map_err(|_| bad(issuer.clone()))?;
-        let token = u64::try_from(token)
-            .ok()
-            .and_then(|token| TokenValue::new(token).ok())
-            .ok_or_else(|| bad(token.to_string()))?;
+        let mut cells = cells.into_iter();
+        let (issuer, token) = (cells.next().flatten(), cells.next().flatten());
+        let Some(token) = stored::mark(table, token)? else {
+            return Ok(None);
+        };
+        let name = issuer.as_deref().map(IssuerName::new);
+        let Some(Ok(issuer)) = name else {
+            return Err(SqlError::Mark {
+                table: table.shown(),
+                found: stored::shown(issuer),
+            });
+        };
         Ok(Some(Mark { issuer, token }))
     }
-
-    fn raise_sql(&self) -> String {
-        let table = &self.table;
-        let passes = comparison(&self.rules);
-        format!(
-            "INSERT INTO {table} (\"resource\", \"issuer\", \"token\") VALUES (?1, ?2, ?3) \
-             ON CONFLICT (\"resource\") DO UPDATE SET \"token\" = excluded.\"token\" \
-             WHERE {table}.\"issuer\" = excluded.\"issuer\" \
-             AND {table}.\"token\" {passes} excluded.\"token\""
-        )
-    }
 }
 
-/// A [`GuardTable`] with connections of its own, as a [`Guard`]: each `admit` is a transaction.
-///
-/// For marks that several processes share while the protected writes happen elsewhere. Where the
-/// data is in the same database, use [`GuardTable::fenced`], which leaves no gap.
-#[derive(Debug, Clone)]
-pub struct SqlGuard {
-    pool: SqlitePool,
-    table: GuardTable,
+/// Raises a mark where `INSERT ... ON CONFLICT` has a condition: one statement that checks, raises and
+/// locks. It writes, or at least locks the row, whatever comes of it.
+pub(super) async fn raise_on_conflict<DB: Driver + ?Sized>(
+    connection: &mut DB::Connection,
+    marks: &Marks,
+    sequencer: &Sequencer,
+) -> Result<bool, SqlError> {
+    let table = &marks.table;
+    let own = quoted::<DB>(table.table.name());
+    let passes = comparison(&marks.rules);
+    let mut sql = Statement::<DB>::new("INSERT INTO ");
+    sql.push(&table.quoted::<DB>());
+    sql.push(" (\"resource\", \"issuer\", \"token\") VALUES (");
+    sql.text(sequencer.resource.as_str()).push(", ");
+    sql.text(sequencer.issuer.as_str()).push(", ");
+    sql.integer(sequencer.token.as_i64());
+    sql.push(&format!(
+        ") ON CONFLICT (\"resource\") DO UPDATE SET \"token\" = excluded.\"token\" \
+         WHERE {own}.\"issuer\" = excluded.\"issuer\" \
+         AND {own}.\"token\"{passes}excluded.\"token\""
+    ));
+    Ok(DB::execute(connection, sql).await? > 0)
 }
 
-impl SqlGuard {
-    /// A guard over `table` that takes its connections from `pool`.
-    #[must_use]
-    pub fn new(pool: SqlitePool, table: GuardTable) -> Self {
-        Self { pool, table }
-    }
-}
-
-impl Guard for SqlGuard {
-    type Error = SqlError;
-
-    async fn admit(&self, sequencer: &Sequencer) -> Result<Verdict, SqlError> {
-        let mut transaction = self.pool.begin().await?;
-        let verdict = self.table.fenced(&mut transaction, sequencer).await?;
-        match verdict {
-            Verdict::Admitted => transaction.commit().await?,
-            _ => transaction.rollback().await?,
+// By hand: a derive would ask the same of `DB`, of which there never is a value.
+impl<DB> Clone for GuardTable<DB> {
+    fn clone(&self) -> Self {
+        Self {
+            marks: Arc::clone(&self.marks),
+            dialect: PhantomData,
         }
-        Ok(verdict)
     }
+}
 
-    async fn high_water(&self, resource: &ResourceName) -> Result<Option<Mark>, SqlError> {
-        let mut connection = self.pool.acquire().await?;
-        self.table.mark(&mut connection, resource).await
+impl<DB> fmt::Debug for GuardTable<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.marks.fmt(f)
     }
 }

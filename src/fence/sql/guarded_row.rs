@@ -1,107 +1,122 @@
-//! One write to a row that carries its own mark: the statement, and what "no rows" meant.
+//! One write to a row that carries its own mark: building it, and what "no rows" meant.
 
-use std::fmt::Write as _;
+use std::fmt;
 
-use sqlx::{
-    Arguments as _, AssertSqlSafe, Connection as _, Encode, Row as _, Sqlite, SqliteConnection,
-    Type, sqlite::SqliteArguments,
-};
+use sqlx::{Encode, Type, TypeInfo as _};
 
 use crate::{fence::Foreign, token::TokenValue};
 
-use super::{GuardedTable, SqlError, comparison::comparison, identifier::Identifier};
+use super::{
+    Dialect, SqlError, WriteOutcome, dialect::Upsert, guarded_table::Carries, names::Identifier,
+    statement::Statement, stored,
+};
 
-/// What became of a write to a row that carries its own mark.
-#[must_use = "only `Written` has had an effect"]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteOutcome {
-    /// The row was written, and its mark is now the presented token.
-    Written,
-    /// A newer holder has written this row. Nothing was changed.
-    Stale {
-        /// The token that was presented.
-        presented: TokenValue,
-        /// The lowest token with which this row can be written.
-        required: TokenValue,
-    },
-    /// There is no row with this key. Nothing was changed.
-    NoSuchRow,
-    /// The sequencer belongs elsewhere, and was not compared. Nothing was changed.
-    Foreign(Foreign),
-}
+/// Rounds of statement and question. Each beyond the first means that the row changed between the two;
+/// so many in a row mean that something else keeps the write from happening.
+const ROUNDS_MAX: usize = 8;
+
+/// A value that waits to be bound, as often as its statement has a place for it.
+pub(super) type Value<'v, DB> = Box<dyn Fn(&mut Statement<DB>) + Send + Sync + 'v>;
 
 /// A write in the making: name every key value, in the order of the key columns, then the columns
 /// to set, then [`update`](RowWrite::update) or [`upsert`](RowWrite::upsert).
 ///
 /// Both work on a plain connection and inside the caller's transaction; there, nothing is kept
 /// until the caller commits.
-#[derive(Debug)]
-pub struct RowWrite<'t> {
-    table: &'t GuardedTable,
-    presented: TokenValue,
+pub struct RowWrite<'t, DB: Dialect> {
+    pub(super) table: &'t Carries,
+    pub(super) presented: TokenValue,
     foreign: Option<Foreign>,
-    /// The key values alone, for asking what became of a write.
-    key: SqliteArguments,
-    key_len: usize,
-    /// The values of `columns`, in their order.
-    values: SqliteArguments,
-    columns: Vec<Identifier>,
+    pub(super) key: Vec<Value<'t, DB>>,
+    pub(super) columns: Vec<(Identifier, Value<'t, DB>)>,
+    /// The column that counts versions, and the one that must be found there.
+    pub(super) version: Option<(Identifier, i64)>,
     /// The first mistake made while building; reported before anything is sent.
     mistake: Option<SqlError>,
 }
 
-impl<'t> RowWrite<'t> {
-    pub(super) fn new(
-        table: &'t GuardedTable,
-        presented: TokenValue,
-        foreign: Option<Foreign>,
-    ) -> Self {
+/// What a row turned out to be after a statement met none.
+enum Found {
+    Missing,
+    Refuses(WriteOutcome),
+    /// The write may pass; with `equal` the mark is already the presented token.
+    Allows {
+        equal: bool,
+    },
+}
+
+impl<'t, DB: Dialect> RowWrite<'t, DB> {
+    pub(super) fn new(table: &'t Carries, presented: TokenValue, foreign: Option<Foreign>) -> Self {
         Self {
             table,
             presented,
             foreign,
-            key: SqliteArguments::default(),
-            key_len: 0,
-            values: SqliteArguments::default(),
+            key: Vec::new(),
             columns: Vec::new(),
+            version: None,
             mistake: None,
         }
     }
 
     /// The value of the next key column.
     #[must_use]
-    pub fn key<'v, V: Encode<'v, Sqlite> + Type<Sqlite>>(mut self, value: V) -> Self {
-        if self.key_len == self.table.key.len() {
+    pub fn key<V>(mut self, value: V) -> Self
+    where
+        V: Encode<'t, DB> + Type<DB> + Send + Sync + 't,
+    {
+        let Some(&class) = self.table.classes.get(self.key.len()) else {
             return self.wrong("it has more key values than the table has key columns");
+        };
+        let kind = value.produces().unwrap_or_else(V::type_info);
+        if !DB::compares(class, &kind) {
+            let column = &self.table.key[self.key.len()];
+            let reason = format!(
+                "key column {column} does not compare exactly with a value of type {}",
+                kind.name()
+            );
+            return self.wrong(&reason);
         }
-        self.key_len += 1;
-        match self.key.add(&value).and_then(|()| self.values.add(value)) {
-            Ok(()) => self,
-            Err(error) => self.wrong(&error.to_string()),
-        }
+        self.key.push(Box::new(move |statement| {
+            statement.bind(&value);
+        }));
+        self
     }
 
     /// Sets a column to a value.
     #[must_use]
-    pub fn set<'v, V: Encode<'v, Sqlite> + Type<Sqlite>>(mut self, column: &str, value: V) -> Self {
-        let column = match Identifier::column(column) {
-            Ok(column) => column,
-            Err(error) => {
-                self.mistake.get_or_insert(error);
-                return self;
+    pub fn set<V>(mut self, column: &str, value: V) -> Self
+    where
+        V: Encode<'t, DB> + Type<DB> + Send + Sync + 't,
+    {
+        match self.free(column) {
+            Ok(column) => self.columns.push((
+                column,
+                Box::new(move |statement| {
+                    statement.bind(&value);
+                }),
+            )),
+            Err(mistake) => drop(self.mistake.get_or_insert(mistake)),
+        }
+        self
+    }
+
+    /// Writes only if `column` still holds `version`, and then counts it up, in the same statement as
+    /// the check of the token. For writers that share a lease, or that read the row before they had
+    /// one. For [`update`](RowWrite::update) alone: a row that is not there has no version.
+    #[must_use]
+    pub fn expecting(mut self, column: &str, version: i64) -> Self {
+        let free = self.free(column);
+        match (free, version.checked_add(1)) {
+            (Ok(_), _) if self.version.is_some() => self.wrong("it expects two versions"),
+            (Ok(_), None) => self.wrong("no version can follow the one that it expects"),
+            (Ok(column), Some(_)) => {
+                self.version = Some((column, version));
+                self
             }
-        };
-        if self.key_len < self.table.key.len() {
-            return self.wrong("name the key values before the columns to set");
-        }
-        if self.is_taken(&column) {
-            let reason = format!("column {column} is set already");
-            return self.wrong(&reason);
-        }
-        self.columns.push(column);
-        match self.values.add(value) {
-            Ok(()) => self,
-            Err(error) => self.wrong(&error.to_string()),
+            (Err(mistake), _) => {
+                self.mistake.get_or_insert(mistake);
+                self
+            }
         }
     }
 
@@ -111,9 +126,8 @@ impl<'t> RowWrite<'t> {
     ///
     /// [`SqlError::Write`] or [`SqlError::Identifier`] for a mistake in building the write,
     /// [`SqlError::Mark`] for a row whose mark is no token, [`SqlError::Database`].
-    pub async fn update(self, connection: &mut SqliteConnection) -> Result<WriteOutcome, SqlError> {
-        let sql = self.update_sql();
-        self.run(connection, sql).await
+    pub async fn update(self, connection: &mut DB::Connection) -> Result<WriteOutcome, SqlError> {
+        self.run(connection, false).await
     }
 
     /// Writes the row, or makes it if it is not there, if its mark allows.
@@ -121,68 +135,113 @@ impl<'t> RowWrite<'t> {
     /// # Errors
     ///
     /// As [`RowWrite::update`].
-    pub async fn upsert(self, connection: &mut SqliteConnection) -> Result<WriteOutcome, SqlError> {
-        let sql = self.upsert_sql();
-        self.run(connection, sql).await
+    pub async fn upsert(self, connection: &mut DB::Connection) -> Result<WriteOutcome, SqlError> {
+        if self.version.is_some() {
+            let reason = "an expected version is for `update`: a row that is not there has none";
+            return self.wrong(reason).run(connection, true).await;
+        }
+        self.run(connection, true).await
     }
 
     /// Tells what became of the caller's own conditional statement on this row, from the number of
-    /// rows that it changed. Only the key values need be named.
+    /// rows that it changed. Only the key values need be named, and the version if one is expected.
     ///
-    /// Run the statement and this in one transaction; otherwise the row may have changed between.
+    /// Run the statement and this in one transaction; otherwise the row may have changed between. In
+    /// MySQL's dialect a client may count rows that were found, or only those that were changed, so
+    /// that no row may be the same values once more; if the row carries the presented token, that is
+    /// what it is taken for.
     ///
     /// # Errors
     ///
     /// As [`RowWrite::update`].
     pub async fn explain(
-        self,
+        mut self,
         rows_changed: u64,
-        connection: &mut SqliteConnection,
+        connection: &mut DB::Connection,
     ) -> Result<WriteOutcome, SqlError> {
-        let mut this = self;
-        if let Some(outcome) = this.settled_before(false)? {
+        if let Some(outcome) = self.settled_before(false)? {
             return Ok(outcome);
         }
-        match rows_changed {
-            0 => this.why_nothing(connection).await,
-            _ => Ok(WriteOutcome::Written),
+        if rows_changed > 0 {
+            return Ok(WriteOutcome::Written);
+        }
+        match self.look(connection).await? {
+            Found::Missing => Ok(WriteOutcome::NoSuchRow),
+            Found::Refuses(outcome) => Ok(outcome),
+            Found::Allows { equal: true } if DB::MAY_COUNT_CHANGED => Ok(WriteOutcome::Written),
+            Found::Allows { .. } => Err(self.prevented()),
         }
     }
 
+    /// Statement, and question if it met no row. Without a transaction the row may change between the
+    /// two; then the question finds that the write may pass after all, and it is tried again. Marks
+    /// only rise, so that any refusal found is one that the write would have met at that moment.
     async fn run(
         mut self,
-        connection: &mut SqliteConnection,
-        sql: String,
+        connection: &mut DB::Connection,
+        or_insert: bool,
     ) -> Result<WriteOutcome, SqlError> {
         if let Some(outcome) = self.settled_before(true)? {
             return Ok(outcome);
         }
-        self.values
-            .add(self.presented.as_i64())
-            .map_err(sqlx::Error::Encode)?;
-        if self.execute(connection, &sql).await? > 0 {
-            return Ok(WriteOutcome::Written);
+        let on_conflict = or_insert && DB::UPSERT == Upsert::OnConflict;
+        let mut met_another = None;
+        for round in 0..ROUNDS_MAX {
+            let statement = match on_conflict {
+                true => self.upsert_statement(),
+                false => self.update_statement(),
+            };
+            if DB::execute(connection, statement).await? > 0 {
+                return Ok(WriteOutcome::Written);
+            }
+            match self.look(connection).await? {
+                Found::Refuses(outcome) => return Ok(outcome),
+                Found::Missing if !or_insert => return Ok(WriteOutcome::NoSuchRow),
+                Found::Missing if !on_conflict => {
+                    // Met twice with no row of ours between: it is another unique key's row.
+                    if let Some(error) = met_another.take() {
+                        return Err(error);
+                    }
+                    match DB::execute(connection, self.insert_statement()).await {
+                        Ok(_) => return Ok(WriteOutcome::Written),
+                        Err(error) if error.met_a_row() => met_another = Some(error),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Found::Allows { equal: true } if DB::MAY_COUNT_CHANGED && round > 0 => {
+                    return Ok(WriteOutcome::Written);
+                }
+                Found::Missing | Found::Allows { .. } => {}
+            }
         }
-        if connection.is_in_transaction() {
-            return self.why_nothing(connection).await;
-        }
-        // Nothing was changed, and outside a transaction the row may change before we ask why. So
-        // once more, with the write lock held from the statement to the question.
-        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        let outcome = match self.execute(&mut transaction, &sql).await? {
-            0 => self.why_nothing(&mut transaction).await?,
-            _ => WriteOutcome::Written,
-        };
-        transaction.commit().await?;
-        Ok(outcome)
+        Err(self.prevented())
     }
 
-    async fn execute(&self, connection: &mut SqliteConnection, sql: &str) -> Result<u64, SqlError> {
-        // Only checked identifiers and numbered parameters are spliced into the statement.
-        let done = sqlx::query_with(AssertSqlSafe(sql), self.values.clone())
-            .execute(connection)
-            .await?;
-        Ok(done.rows_affected())
+    /// Asks why a guarded statement met no row.
+    async fn look(&self, connection: &mut DB::Connection) -> Result<Found, SqlError> {
+        let rows = DB::ask(connection, self.question()).await?;
+        let Some(cells) = rows.into_iter().next() else {
+            return Ok(Found::Missing);
+        };
+        let mut cells = cells.into_iter();
+        let mark = stored::mark(&self.table.table, cells.next().flatten())?;
+        let rules = &self.table.rules;
+        if let Some(mark) = mark.filter(|mark| !rules.passes(self.presented, *mark)) {
+            return Ok(Found::Refuses(WriteOutcome::Stale {
+                presented: self.presented,
+                required: rules.required(mark),
+            }));
+        }
+        if let Some((column, expected)) = &self.version {
+            let found = stored::version(&self.table.table, column, cells.next().flatten())?;
+            if found != *expected {
+                let expected = *expected;
+                let conflict = WriteOutcome::VersionConflict { expected, found };
+                return Ok(Found::Refuses(conflict));
+            }
+        }
+        let equal = mark == Some(self.presented) && self.version.is_none();
+        Ok(Found::Allows { equal })
     }
 
     /// The outcome that is known before any statement: a mistake, or a foreign sequencer.
@@ -190,7 +249,7 @@ impl<'t> RowWrite<'t> {
         if let Some(mistake) = self.mistake.take() {
             return Err(mistake);
         }
-        if self.key_len < self.table.key.len() {
+        if self.key.len() < self.table.key.len() {
             return Err(self.incomplete("it has fewer key values than the table has key columns"));
         }
         if sets && self.columns.is_empty() {
@@ -199,59 +258,20 @@ impl<'t> RowWrite<'t> {
         Ok(self.foreign.take().map(WriteOutcome::Foreign))
     }
 
-    /// Why a guarded statement changed no row, asked in the transaction in which it ran.
-    async fn why_nothing(
-        &self,
-        connection: &mut SqliteConnection,
-    ) -> Result<WriteOutcome, SqlError> {
-        let sql = self.why_sql();
-        let row = sqlx::query_with(AssertSqlSafe(sql), self.key.clone())
-            .fetch_optional(connection)
-            .await?;
-        let Some(row) = row else {
-            return Ok(WriteOutcome::NoSuchRow);
-        };
-        let mark = self.mark(row.try_get(0)?, row.try_get(1)?)?;
-        let rules = &self.table.rules;
-        match mark {
-            Some(mark) if !rules.passes(self.presented, mark) => Ok(WriteOutcome::Stale {
-                presented: self.presented,
-                required: rules.required(mark),
-            }),
-            _ => Err(SqlError::Unfit {
-                table: self.table.table.name().to_owned(),
-                reason: format!(
-                    "token {} may write this row, and yet nothing was written; a trigger may \
-                     stand in the way",
-                    self.presented
-                ),
-            }),
+    /// A column that may be set: not the key nor the mark, which are set by themselves, and not twice.
+    fn free(&self, column: &str) -> Result<Identifier, SqlError> {
+        let column = Identifier::column(column)?;
+        if self.key.len() < self.table.key.len() {
+            return Err(self.incomplete("name the key values before the columns to set"));
         }
-    }
-
-    /// A mark as it is stored. Zero, the column's default, is below every token and so no mark yet.
-    fn mark(&self, stored_as: &str, shown: String) -> Result<Option<TokenValue>, SqlError> {
-        let number = match stored_as {
-            "integer" => shown.parse::<u64>().ok(),
-            _ => None,
-        };
-        let mark = match number {
-            Some(0) => return Ok(None),
-            Some(number) => TokenValue::new(number).ok(),
-            None => None,
-        };
-        mark.map(Some).ok_or_else(|| SqlError::Mark {
-            table: self.table.table.name().to_owned(),
-            found: shown,
-        })
-    }
-
-    /// Whether a column is set already, or is the key or the mark, which are set by themselves.
-    fn is_taken(&self, column: &Identifier) -> bool {
+        let set = self.columns.iter().map(|(column, _)| column);
         let fixed = self.table.key.iter().chain([&self.table.token]);
-        fixed
-            .chain(&self.columns)
-            .any(|other| other.name().eq_ignore_ascii_case(column.name()))
+        let version = self.version.iter().map(|(column, _)| column);
+        let mut taken = fixed.chain(set).chain(version);
+        if taken.any(|other| other.name().eq_ignore_ascii_case(column.name())) {
+            return Err(self.incomplete(&format!("column {column} is set already")));
+        }
+        Ok(column)
     }
 
     fn wrong(mut self, reason: &str) -> Self {
@@ -262,69 +282,27 @@ impl<'t> RowWrite<'t> {
 
     fn incomplete(&self, reason: &str) -> SqlError {
         SqlError::Write {
-            table: self.table.table.name().to_owned(),
+            table: self.table.table.shown(),
             reason: reason.to_owned(),
         }
     }
+
+    fn prevented(&self) -> SqlError {
+        self.table.table.unfit(format!(
+            "token {} may write this row, and yet nothing was written; a trigger may stand in the \
+             way",
+            self.presented
+        ))
+    }
 }
 
-/// The statements. Parameters are numbered: the key values, the values, then the token.
-impl RowWrite<'_> {
-    fn update_sql(&self) -> String {
-        let GuardedTable { table, token, .. } = self.table;
-        let (first, last) = (self.table.key.len() + 1, self.token_parameter());
-        let mut sql = format!("UPDATE {table} SET ");
-        for (n, column) in self.columns.iter().enumerate() {
-            let _ = write!(sql, "{column} = ?{}, ", first + n);
-        }
-        let _ = write!(sql, "{token} = ?{last} WHERE ");
-        let _ = write!(
-            sql,
-            "{} AND {table}.{token} {} ?{last}",
-            self.key_matches(),
-            comparison(&self.table.rules)
-        );
-        sql
-    }
-
-    fn upsert_sql(&self) -> String {
-        let GuardedTable {
-            table, token, key, ..
-        } = self.table;
-        let list =
-            |columns: &mut dyn Iterator<Item = String>| columns.collect::<Vec<_>>().join(", ");
-        let all = key.iter().chain(&self.columns).chain([token]);
-        let updated = self.columns.iter().chain([token]);
-        format!(
-            "INSERT INTO {table} ({}) VALUES ({}) ON CONFLICT ({}) DO UPDATE SET {} \
-             WHERE {table}.{token} {} excluded.{token}",
-            list(&mut all.map(ToString::to_string)),
-            list(&mut (1..=self.token_parameter()).map(|n| format!("?{n}"))),
-            list(&mut key.iter().map(ToString::to_string)),
-            list(&mut updated.map(|column| format!("{column} = excluded.{column}"))),
-            comparison(&self.table.rules),
-        )
-    }
-
-    fn why_sql(&self) -> String {
-        let GuardedTable { table, token, .. } = self.table;
-        format!(
-            "SELECT typeof({table}.{token}), substr(quote({table}.{token}), 1, 80) FROM {table} WHERE {}",
-            self.key_matches()
-        )
-    }
-
-    fn key_matches(&self) -> String {
-        let GuardedTable { table, key, .. } = self.table;
-        let one = |(n, column): (usize, &Identifier)| format!("{table}.{column} = ?{}", n + 1);
-        key.iter()
-            .enumerate()
-            .map(one)
-            .collect::<Vec<_>>()
-            .join(" AND ")
-    }
-
-    fn token_parameter(&self) -> usize {
-        self.table.key.len() + self.columns.len() + 1
+impl<DB: Dialect> fmt::Debug for RowWrite<'_, DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<_> = self.columns.iter().map(|(column, _)| column).collect();
+        f.debug_struct("RowWrite")
+            .field("table", &self.table.table)
+            .field("presented", &self.presented)
+            .field("columns", &columns)
+            .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@
 //! Check and write are one statement:
 //!
 //! ```sql
-//! ALTER TABLE accounts ADD COLUMN fencing_token INTEGER NOT NULL DEFAULT 0;
+//! ALTER TABLE accounts ADD COLUMN fencing_token BIGINT NOT NULL DEFAULT 0;
 //!
 //! UPDATE accounts SET balance = ?, fencing_token = ? WHERE id = ? AND fencing_token <= ?;
 //!
@@ -26,22 +26,44 @@
 //! resource protects many rows. [`GuardTable::fenced`] locks the mark in the caller's transaction,
 //! and the writes that follow commit with it or not at all.
 //!
-//! The dialect so far is SQLite. It has one writer at a time, so both ways are serializable there
-//! whatever the isolation level; what differs is when a transaction takes the write lock. Let the
-//! guarded statement, or [`GuardTable::fenced`], come before any read, or begin with
-//! `BEGIN IMMEDIATE`: a transaction that has read cannot become a writer once another has committed
-//! (`SQLITE_BUSY_SNAPSHOT`), and fails, safely but needlessly.
+//! Both are the same for [`Sqlite`](sqlx::Sqlite), [`Postgres`](sqlx::Postgres) and
+//! [`MySql`](sqlx::MySql) (MariaDB, too), each behind its feature; a [`Dialect`] is what differs.
+//!
+//! **Isolation.** Both are right at every level that these servers offer, or refuse. Where another
+//! transaction was in the way, the error's [`may_retry`](SqlError::may_retry) says yes: run the whole
+//! transaction again. `docs/fencing-sql.md` goes through the levels, and has all statements for those
+//! who write their own. Let the guarded statement, or [`GuardTable::fenced`], come before the
+//! transaction's first read; what was read earlier may be what another holder has changed since, and
+//! no token can tell. [`RowWrite::expecting`] can, for a row that has a version.
 
 mod comparison;
-mod documents;
+mod dialect;
 mod error;
 mod guard_table;
 mod guarded_row;
 mod guarded_table;
-mod identifier;
+mod names;
+mod outcome;
+mod row_statements;
+mod shape;
+mod sql_guard;
+mod statement;
+mod stored;
 
-pub use documents::{Document, Documents};
+pub use dialect::Dialect;
 pub use error::SqlError;
-pub use guard_table::{GuardTable, SqlGuard};
-pub use guarded_row::{RowWrite, WriteOutcome};
+pub use guard_table::GuardTable;
+pub use guarded_row::RowWrite;
 pub use guarded_table::GuardedTable;
+pub use outcome::WriteOutcome;
+pub use sql_guard::SqlGuard;
+
+// For the dialects, and for other tables beside the data.
+pub(in crate::fence) use {
+    comparison::comparison,
+    dialect::{Driver, Upsert},
+    guard_table::Marks,
+    names::{Identifier, TableName, quoted},
+    shape::{Class, Column, Shape, by_index},
+    statement::{Cells, Statement, ask, execute},
+};

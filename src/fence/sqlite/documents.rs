@@ -7,18 +7,19 @@
 use std::{path::Path, time::Duration};
 
 use sqlx::{
-    Row as _, SqlitePool,
+    Row as _, Sqlite, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions},
 };
 
 use crate::{
-    fence::Rules,
+    fence::{
+        Rules,
+        sql::{GuardedTable, SqlError, WriteOutcome},
+    },
     resource::{IssuerName, ResourceName},
     sequencer::Sequencer,
     token::TokenValue,
 };
-
-use super::{GuardedTable, SqlError, WriteOutcome};
 
 /// How long a write waits for another that holds the file's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,7 +31,7 @@ const CONNECTIONS_MAX: u32 = 4;
 #[derive(Debug, Clone)]
 pub struct Documents {
     pool: SqlitePool,
-    table: GuardedTable,
+    table: GuardedTable<Sqlite>,
 }
 
 /// A stored text, and the token under which it was written.
@@ -69,7 +70,7 @@ impl Documents {
         )
         .execute(&mut *connection)
         .await?;
-        let table = GuardedTable::open(
+        let table = GuardedTable::<Sqlite>::open(
             &mut connection,
             "documents",
             &["resource"],

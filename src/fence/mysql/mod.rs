@@ -1,0 +1,108 @@
+//! The dialect of the SQL guards that MySQL and MariaDB share. It is tested on MariaDB.
+//!
+//! Two things are different there, and the guards mind them. At REPEATABLE READ, the default, a plain
+//! read is of the transaction's snapshot, while an UPDATE meets the newest row: whatever decides is a
+//! locking read, and a transaction whose snapshot is older than the mark is refused. And
+//! `ON DUPLICATE KEY UPDATE` has no condition and meets any unique key: it is used for the table of
+//! marks alone, which has one key.
+
+mod catalogue;
+mod marks;
+
+use sqlx::{
+    Arguments as _, MySql, MySqlConnection, TypeInfo as _,
+    error::BoxDynError,
+    mysql::{MySqlArguments, MySqlTypeInfo},
+};
+
+use super::sql::{
+    Cells, Class, Dialect, Driver, Identifier, Marks, Shape, SqlError, Statement, TableName,
+    Upsert, ask, execute,
+};
+use crate::sequencer::Sequencer;
+
+impl Dialect for MySql {}
+
+impl Driver for MySql {
+    const QUOTE: char = '`';
+    const SCHEMAS: bool = true;
+    const UPSERT: Upsert = Upsert::UpdateThenInsert;
+    const NEWEST: &'static str = " FOR UPDATE";
+    // sqlx asks the server for found rows. A proxy between may not pass that on, and a statement of
+    // the caller's own may come from another client.
+    const MAY_COUNT_CHANGED: bool = true;
+    const MARKS_MORE: &'static [&'static str] = &["admissions"];
+
+    fn add_text(arguments: &mut MySqlArguments, value: &str) -> Result<(), BoxDynError> {
+        arguments.add(value)
+    }
+
+    fn add_integer(arguments: &mut MySqlArguments, value: i64) -> Result<(), BoxDynError> {
+        arguments.add(value)
+    }
+
+    /// MySQL compares a number with a text as floats: 'x1' = 0, and above 2^53 one number equals
+    /// several. A key must not be met like that.
+    fn compares(class: Class, value: &MySqlTypeInfo) -> bool {
+        let name = value.name();
+        let integer = name.contains("INT") || name.contains("BOOL");
+        let text = ["CHAR", "TEXT", "BLOB", "BINARY", "ENUM"];
+        match class {
+            Class::Integer => integer,
+            Class::Text => text.iter().any(|text| name.contains(text)),
+            Class::Other => true,
+        }
+    }
+
+    fn number_as_text(column: &str) -> String {
+        format!("CONVERT({column} USING utf8mb4)")
+    }
+
+    fn text_as_text(column: &str) -> String {
+        format!("CONVERT({column} USING utf8mb4)")
+    }
+
+    async fn execute(
+        connection: &mut MySqlConnection,
+        statement: Statement<Self>,
+    ) -> Result<u64, SqlError> {
+        Ok(execute(connection, statement).await?.rows_affected())
+    }
+
+    async fn ask(
+        connection: &mut MySqlConnection,
+        statement: Statement<Self>,
+    ) -> Result<Vec<Cells>, SqlError> {
+        ask(connection, statement).await
+    }
+
+    async fn script(connection: &mut MySqlConnection, sql: String) -> Result<(), SqlError> {
+        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+        sql.execute(connection).await?;
+        Ok(())
+    }
+
+    async fn shape(
+        connection: &mut MySqlConnection,
+        table: &TableName,
+        _key: &[Identifier],
+    ) -> Result<Shape, SqlError> {
+        catalogue::shape(connection, table).await
+    }
+
+    fn marks_sql(table: &TableName) -> String {
+        marks::create_sql(table)
+    }
+
+    async fn raise(
+        connection: &mut MySqlConnection,
+        marks: &Marks,
+        sequencer: &Sequencer,
+    ) -> Result<bool, SqlError> {
+        marks::raise(connection, marks, sequencer).await
+    }
+
+    fn not_raised(_table: &TableName) -> SqlError {
+        marks::OLD_SNAPSHOT
+    }
+}
