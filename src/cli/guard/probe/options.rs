@@ -1,0 +1,294 @@
+//! The arguments of `fencepost guard probe`, and what they must be together.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use ureq::http;
+
+use fencepost::fence::EqualTokens;
+use fencepost::resource::{IssuerName, ResourceName};
+use fencepost::sequencer::{MissingIssuer, headers};
+use fencepost::token::TokenValue;
+
+use super::super::super::connection::Output;
+use super::super::super::duration;
+use super::check::{Check, Takes};
+use super::supply::FIRST_TOKEN;
+use super::template::Template;
+
+/// The most writers at once: each is a thread and a connection.
+const WRITERS_MAX: i64 = 256;
+/// The most rounds: with the most writers it is 25 million writes, far beyond any use.
+const ROUNDS_MAX: i64 = 100_000;
+
+const AFTER_HELP: &str = "\
+IT WRITES TO THE SERVICE. Run it against a test instance, never against production data: it overwrites \
+the resources that it uses, and leaves marks there. Unless --resource fixes them, it uses resources of \
+its own, whose names begin with `fencepost-probe-` and are different in each run.
+
+The contract: each write carries X-Fencing-Token (a decimal number from 1 to 2^63-1), X-Resource-Id \
+(percent-encoded where it must be) and optionally X-Fencing-Issuer. The service answers 2xx where it \
+wrote; 400 for a missing or invalid token or resource id; 409 with X-Required-Token and the JSON body \
+{\"error\", \"presented\", \"required\"} for a token below the highest that it has admitted for this \
+resource; 403 for a token of another issuer.
+
+Exit codes: 0 the contract is kept; 2 usage; 3 it is broken; 4 the service cannot be reached.
+
+Examples:
+  fencepost guard probe --list-checks
+  fencepost guard probe http://127.0.0.1:8080/accounts/{resource}
+  fencepost guard probe http://127.0.0.1:8080/write --method POST --header 'Authorization: Bearer x' \\
+      --body '{\"account\": \"{resource}\", \"note\": \"{value}\"}'
+  fencepost guard probe http://127.0.0.1:8080/accounts/{resource} \\
+      --read-url http://127.0.0.1:8080/accounts/{resource} --issuer prod --rounds 500
+  fencepost guard probe http://127.0.0.1:8080/accounts/{resource} --only concurrent-writers --output json";
+
+/// Arguments of `fencepost guard probe`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Where to write, http or https; {resource}, {token} and {value} in it are replaced
+    #[arg(required_unless_present = "list_checks", value_parser = url)]
+    pub(super) url: Option<String>,
+
+    /// How to write
+    #[arg(long, value_name = "METHOD", default_value = "put", ignore_case = true)]
+    pub(super) method: Method,
+
+    /// What to write; {resource}, {token} and {value} are replaced, the last by a text that differs in
+    /// each write
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        default_value = "{\"value\": \"{value}\"}"
+    )]
+    pub(super) body: String,
+
+    /// A header on every request, such as 'Authorization: Bearer x' [repeatable]; never printed
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub(super) headers: Vec<(http::HeaderName, http::HeaderValue)>,
+
+    /// Where to read a resource: its answer must have the text that was written for {value}
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub(super) read_url: Option<String>,
+
+    /// Use this resource instead of new ones [repeatable; two or more let it check that they are kept apart]
+    #[arg(long = "resource", value_name = "NAME")]
+    pub(super) resources: Vec<ResourceName>,
+
+    /// The issuer that the service expects; sent as X-Fencing-Issuer
+    #[arg(long, value_name = "NAME")]
+    pub(super) issuer: Option<IssuerName>,
+
+    /// What the service makes of a token without its issuer
+    #[arg(
+        long,
+        value_name = "RULE",
+        default_value = "refuse",
+        requires = "issuer"
+    )]
+    pub(super) missing_issuer: Missing,
+
+    /// What the service makes of a token equal to its mark
+    #[arg(long, value_name = "RULE", default_value = "again")]
+    pub(super) equal_tokens: Equal,
+
+    /// The lowest token to send
+    #[arg(long, value_name = "TOKEN", default_value_t = TokenValue::new(FIRST_TOKEN).expect("it is one"))]
+    pub(super) first_token: TokenValue,
+
+    /// How often the writers are let loose at once
+    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    pub(super) rounds: u32,
+
+    /// How many write at once
+    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=WRITERS_MAX))]
+    pub(super) concurrency: u32,
+
+    /// Restarts the service, and returns once the old process is gone; run by sh
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) restart_command: Option<String>,
+
+    /// How long the service may take to answer after a restart
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, default_value = "30s")]
+    pub(super) restart_timeout: Duration,
+
+    /// Run only this check [repeatable, or separated by commas]
+    #[arg(long, value_name = "CHECK", value_delimiter = ',', value_parser = check)]
+    pub(super) only: Vec<String>,
+
+    /// Run all but this check [repeatable, or separated by commas]
+    #[arg(long, value_name = "CHECK", value_delimiter = ',', value_parser = check)]
+    pub(super) skip: Vec<String>,
+
+    /// List the checks, and send nothing
+    #[arg(long)]
+    pub(super) list_checks: bool,
+
+    /// How long a connection, and then an answer, may take
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, default_value = "10s")]
+    pub(super) timeout: Duration,
+
+    /// How to print the report
+    #[arg(long, short, value_name = "FORMAT", default_value = "human")]
+    pub(super) output: Output,
+}
+
+/// Methods that carry a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Method {
+    /// Replace
+    Put,
+    /// Whatever the service makes of it
+    Post,
+    /// Change a part
+    Patch,
+}
+
+/// What an equal token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Equal {
+    /// It may write again
+    Again,
+    /// Each token is admitted once
+    Once,
+}
+
+/// What becomes of a token without its issuer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Missing {
+    /// 400
+    Refuse,
+    /// It is taken for one of the expected issuer
+    Accept,
+}
+
+impl Method {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Patch => "PATCH",
+        }
+    }
+}
+
+impl From<Equal> for EqualTokens {
+    fn from(equal: Equal) -> Self {
+        match equal {
+            Equal::Again => Self::MayWriteAgain,
+            Equal::Once => Self::Once,
+        }
+    }
+}
+
+impl From<Missing> for MissingIssuer {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Refuse => Self::Refuse,
+            Missing::Accept => Self::Accept,
+        }
+    }
+}
+
+impl Args {
+    /// What is wrong with the arguments together, if anything.
+    pub(super) fn contradiction(&self, checks: &[Check]) -> Option<String> {
+        let written = |place| {
+            let url = self.url.as_deref().unwrap_or_default();
+            Template::new(&self.body).has(place) || Template::new(url).has(place)
+        };
+        if self.read_url.is_some() && !written("value") {
+            return Some(
+                "--read-url looks for what {value} was replaced by, and neither --body nor the URL has {value}"
+                    .to_owned(),
+            );
+        }
+        let named = checks.iter().filter(|check| self.names(check));
+        for check in named {
+            let missing = check.takes.iter().find(|takes| !self.has(**takes));
+            if let Some(takes) = missing.filter(|takes| **takes != Takes::OwnResources) {
+                return Some(format!(
+                    "--only {} cannot run: {}",
+                    check.name,
+                    takes.missing()
+                ));
+            }
+        }
+        None
+    }
+
+    /// Whether `--only` names the check.
+    pub(super) fn names(&self, check: &Check) -> bool {
+        self.only.iter().any(|name| name == check.name)
+    }
+
+    /// Why a check is not run, where that lies in the arguments.
+    pub(super) fn leaves_out(&self, check: &Check) -> Option<&'static str> {
+        if !self.only.is_empty() && !self.names(check) {
+            return Some("--only names others");
+        }
+        if self.skip.iter().any(|name| name == check.name) {
+            return Some("--skip names it");
+        }
+        let missing = check.takes.iter().find(|takes| {
+            let is_waived = **takes == Takes::OwnResources && self.names(check);
+            !is_waived && !self.has(**takes)
+        });
+        missing.map(|takes| takes.missing())
+    }
+
+    fn has(&self, takes: Takes) -> bool {
+        match takes {
+            Takes::Issuer => self.issuer.is_some(),
+            Takes::ReadUrl => self.read_url.is_some(),
+            Takes::RestartCommand => self.restart_command.is_some(),
+            Takes::TwoResources => self.resources.len() != 1,
+            Takes::OwnResources => self.resources.is_empty(),
+        }
+    }
+}
+
+fn check(name: &str) -> Result<String, String> {
+    let all = super::checks::all();
+    if all.iter().any(|check| check.name == name) {
+        return Ok(name.to_owned());
+    }
+    Err("there is no such check: `fencepost guard probe --list-checks` names them all".to_owned())
+}
+
+/// A URL with places in it; what they are replaced by makes no difference to its validity.
+fn url(text: &str) -> Result<String, String> {
+    let filled = ["{resource}", "{token}", "{value}"]
+        .iter()
+        .fold(text.to_owned(), |text, place| text.replace(place, "1"));
+    let uri: http::Uri = filled
+        .parse()
+        .map_err(|error| format!("it is no URL: {error}"))?;
+    match uri.scheme_str() {
+        Some("http" | "https") => Ok(text.to_owned()),
+        _ => Err("it must begin with http:// or https://".to_owned()),
+    }
+}
+
+fn header(text: &str) -> Result<(http::HeaderName, http::HeaderValue), String> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("a header is written as 'NAME: VALUE'")?;
+    let name: http::HeaderName = name.trim().parse().map_err(|_| "its name is none")?;
+    let own = [
+        headers::FENCING_TOKEN,
+        headers::RESOURCE_ID,
+        headers::FENCING_ISSUER,
+    ];
+    if own.contains(&name.as_str()) {
+        return Err(format!("{name} is what the probe itself sends"));
+    }
+    let value = value
+        .trim()
+        .parse()
+        .map_err(|_| "its value has characters that no header may have")?;
+    Ok((name, value))
+}

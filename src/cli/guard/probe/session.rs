@@ -1,0 +1,151 @@
+//! What a check works with: the service, the supply, and the ways to put a question.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fencepost::fence::EqualTokens;
+use fencepost::resource::{IssuerName, ResourceName};
+use fencepost::sequencer::{MissingIssuer, headers};
+
+use super::exchange::{Exchange, Request};
+use super::service::{Service, Unreachable};
+use super::spelling::Spelling;
+use super::supply::Supply;
+use super::template::{Filling, Template};
+
+/// How the service is written to, as the user told it.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub(super) method: &'static str,
+    pub(super) url: Template,
+    pub(super) body: Template,
+    pub(super) read_url: Option<Template>,
+    pub(super) issuer: Option<IssuerName>,
+    pub(super) missing_issuer: MissingIssuer,
+    pub(super) equal: EqualTokens,
+    pub(super) rounds: u32,
+    pub(super) writers: u32,
+    pub(super) restart_command: Option<String>,
+    pub(super) restart_timeout: Duration,
+}
+
+/// One run.
+pub(super) struct Session<'a> {
+    pub(super) service: &'a Service,
+    pub(super) shape: &'a Shape,
+    pub(super) supply: Supply,
+    /// Whether what `X-Required-Token` says was found to be true, so that other checks may lean on it.
+    pub(super) required_is_trusted: bool,
+    asked: AtomicU64,
+}
+
+/// A write, with the value by which a reader knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Write {
+    pub(super) exchange: Exchange,
+    pub(super) token: u64,
+    pub(super) value: String,
+}
+
+/// The headers of a request, ready to be bent.
+pub(super) type Headers = Vec<(&'static str, Vec<u8>)>;
+
+impl<'a> Session<'a> {
+    pub(super) fn new(service: &'a Service, shape: &'a Shape, supply: Supply) -> Self {
+        Self {
+            service,
+            shape,
+            supply,
+            required_is_trusted: true,
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    /// How many requests were sent.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The headers of a well-formed write.
+    pub(super) fn headers(&self, resource: &ResourceName, token: u64) -> Headers {
+        let mut all = vec![
+            (headers::FENCING_TOKEN, token.to_string().into_bytes()),
+            (headers::RESOURCE_ID, resource.header_encoded().into_bytes()),
+        ];
+        if let Some(issuer) = &self.shape.issuer {
+            all.push((
+                headers::FENCING_ISSUER,
+                issuer.header_encoded().into_bytes(),
+            ));
+        }
+        all
+    }
+
+    /// A well-formed write.
+    pub(super) fn write(&self, resource: &ResourceName, token: u64) -> Result<Write, Unreachable> {
+        let headers = self.headers(resource, token);
+        self.write_with(Spelling::Title, resource, token, headers)
+    }
+
+    /// A write with these headers, whatever they say; URL and body speak of `resource` and `token`.
+    pub(super) fn write_with(
+        &self,
+        spelling: Spelling,
+        resource: &ResourceName,
+        token: u64,
+        headers: Headers,
+    ) -> Result<Write, Unreachable> {
+        let value = self.supply.value();
+        let filling = Filling {
+            resource,
+            token,
+            value: &value,
+        };
+        let spelled = headers.into_iter();
+        let request = Request {
+            method: self.shape.method,
+            url: self.shape.url.url(&filling),
+            headers: spelled
+                .map(|(name, value)| (spelling.name(name), value))
+                .collect(),
+            body: Some(self.shape.body.body(&filling)),
+        };
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let exchange = self.service.exchange(spelling, request)?;
+        Ok(Write {
+            exchange,
+            token,
+            value,
+        })
+    }
+
+    /// Reads a resource back; `None` where the user did not say how.
+    pub(super) fn read(&self, resource: &ResourceName) -> Result<Option<Exchange>, Unreachable> {
+        let Some(template) = &self.shape.read_url else {
+            return Ok(None);
+        };
+        let filling = Filling {
+            resource,
+            token: 0,
+            value: "",
+        };
+        let request = Request {
+            method: "GET",
+            url: template.url(&filling),
+            headers: Vec::new(),
+            body: None,
+        };
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.service.exchange(Spelling::Title, request).map(Some)
+    }
+}
+
+impl Session<'_> {
+    /// The `X-Required-Token` that a refusal must carry when the mark is at `mark`.
+    pub(super) fn required_at(&self, mark: u64) -> u64 {
+        match self.shape.equal {
+            EqualTokens::MayWriteAgain => mark,
+            EqualTokens::Once => mark.saturating_add(1),
+        }
+    }
+}
