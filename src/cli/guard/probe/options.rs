@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use ureq::http;
+use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use fencepost::fence::EqualTokens;
 use fencepost::resource::{IssuerName, ResourceName};
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 
     /// A header on every request, such as 'Authorization: Bearer x' [repeatable]; never printed
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
-    pub(super) headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 
     /// Where to read a resource: its answer must have the text that was written for {value}
     #[arg(long, value_name = "URL", value_parser = url)]
@@ -264,7 +264,7 @@ fn url(text: &str) -> Result<String, String> {
     let filled = ["{resource}", "{token}", "{value}"]
         .iter()
         .fold(text.to_owned(), |text, place| text.replace(place, "1"));
-    let uri: http::Uri = filled
+    let uri: Uri = filled
         .parse()
         .map_err(|error| format!("it is no URL: {error}"))?;
     match uri.scheme_str() {
@@ -273,11 +273,11 @@ fn url(text: &str) -> Result<String, String> {
     }
 }
 
-fn header(text: &str) -> Result<(http::HeaderName, http::HeaderValue), String> {
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text
         .split_once(':')
         .ok_or("a header is written as 'NAME: VALUE'")?;
-    let name: http::HeaderName = name.trim().parse().map_err(|_| "its name is none")?;
+    let name: HeaderName = name.trim().parse().map_err(|_| "its name is none")?;
     let own = [
         headers::FENCING_TOKEN,
         headers::RESOURCE_ID,

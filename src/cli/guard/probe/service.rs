@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use ureq::http;
+use ureq::http::{HeaderName, HeaderValue, Request as Head};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector as _, DefaultConnector};
 use ureq::{Agent, Error, Timeout};
@@ -22,7 +22,7 @@ pub(super) struct Service {
     lower: Agent,
     upper: Agent,
     /// Headers of the user's, on every request: never printed, because they may be credentials.
-    extra: Vec<(http::HeaderName, http::HeaderValue)>,
+    extra: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Service {
@@ -31,7 +31,7 @@ impl Service {
     pub(super) fn new(
         timeout: Duration,
         connections: usize,
-        extra: Vec<(http::HeaderName, http::HeaderValue)>,
+        extra: Vec<(HeaderName, HeaderValue)>,
     ) -> Self {
         let agent = |spelling| {
             // No proxy: one could merge or drop the very headers that this is about.
@@ -88,9 +88,7 @@ impl Service {
     }
 
     fn ask(&self, agent: &Agent, request: &Request) -> Result<Answer, Error> {
-        let mut head = http::Request::builder()
-            .method(request.method)
-            .uri(&request.url);
+        let mut head = Head::builder().method(request.method).uri(&request.url);
         for (name, value) in &self.extra {
             head = head.header(name, value);
         }

@@ -128,7 +128,7 @@ fn malformed_token(session: &Session<'_>) -> Result<Findings, Stop> {
     let write = session.write(&resource, first)?;
     if !findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         return Ok(findings);
     }

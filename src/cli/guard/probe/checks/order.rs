@@ -87,7 +87,7 @@ fn first_token(session: &Session<'_>) -> Result<Findings, Stop> {
     let write = session.write(&resource, session.supply.tokens(1))?;
     findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before (is a header for authorization missing, or the method or body another one?)",
+        "no higher token was sent for this resource (is a header for authorization missing, or the method or body another one?)",
     );
     Ok(findings)
 }
@@ -116,7 +116,7 @@ fn longer_token(session: &Session<'_>) -> Result<Findings, Stop> {
     let shorter = session.write(&resource, longer - 1)?;
     if findings.admitted(
         &shorter.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         let write = session.write(&resource, longer)?;
         let because = format!("{longer} is greater than {}", longer - 1);
@@ -133,16 +133,16 @@ fn next_power_of_ten(token: u64) -> Option<u64> {
 
 fn stale_token(session: &Session<'_>) -> Result<Findings, Stop> {
     let mut findings = Findings::default();
-    let resource = session.supply.resource("stale");
-    let first = session.supply.tokens(11);
-    let mark = first + 10;
-    let write = session.write(&resource, mark)?;
-    if findings.admitted(
-        &write.exchange,
-        "no token was sent for this resource before",
-    ) {
-        for token in [first, mark - 1] {
-            let write = session.write(&resource, token)?;
+    // A resource each: what a refusal does to the mark is another check's matter.
+    for lower_by in [10, 1] {
+        let resource = session.supply.resource("stale");
+        let mark = session.supply.tokens(11) + 10;
+        let write = session.write(&resource, mark)?;
+        if findings.admitted(
+            &write.exchange,
+            "no higher token was sent for this resource",
+        ) {
+            let write = session.write(&resource, mark - lower_by)?;
             let because = format!("{mark} had been admitted for this resource");
             findings.stale(&write.exchange, because);
         }
@@ -157,7 +157,7 @@ fn equal_token(session: &Session<'_>) -> Result<Findings, Stop> {
     let first = session.write(&resource, token)?;
     if findings.admitted(
         &first.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         let again = session.write(&resource, token)?;
         match session.shape.equal {
@@ -182,7 +182,7 @@ fn refused_changes_nothing(session: &Session<'_>) -> Result<Findings, Stop> {
     let write = session.write(&resource, mark)?;
     if !findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         return Ok(findings);
     }
@@ -210,7 +210,7 @@ fn refusal(
     let write = session.write(&resource, mark)?;
     if !findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         return Ok(None);
     }

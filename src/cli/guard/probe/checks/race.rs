@@ -18,7 +18,7 @@ pub(super) const CHECKS: [Check; 2] = [
         name: "concurrent-writers",
         promise: "check and write are one step: after writers at once, the mark is the highest acknowledged token",
         why: "the service reads the mark, compares, and writes some time later: a stale write that was checked just before a newer one lands on top of it",
-        needs: &["stale-token", "higher-token"],
+        needs: &["refused-changes-nothing", "higher-token"],
         takes: &[],
         run: concurrent_writers,
     },

@@ -32,7 +32,7 @@ fn restart(session: &Session<'_>) -> Result<Findings, Stop> {
     let write = session.write(&resource, mark)?;
     if !findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         return Ok(findings);
     }

@@ -129,7 +129,7 @@ fn encoded_names(session: &Session<'_>) -> Result<Findings, Stop> {
         let write = session.write(&resource, lower + 1)?;
         if !findings.admitted(
             &write.exchange,
-            "no token was sent for this resource before",
+            "no higher token was sent for this resource",
         ) {
             continue;
         }
@@ -162,7 +162,7 @@ fn foreign_issuer(session: &Session<'_>) -> Result<Findings, Stop> {
     let first = session.write(&resource, lower)?;
     if !findings.admitted(
         &first.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         return Ok(findings);
     }

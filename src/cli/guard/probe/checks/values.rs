@@ -86,7 +86,7 @@ fn stale_writes_nothing(session: &Session<'_>) -> Result<Findings, Stop> {
     let write = session.write(&resource, lower + 1)?;
     if findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         let stale = session.write(&resource, lower)?;
         let because = format!("{} had been admitted for this resource", lower + 1);
@@ -105,7 +105,7 @@ fn malformed_writes_nothing(session: &Session<'_>) -> Result<Findings, Stop> {
     let write = session.write(&resource, token)?;
     if !findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         return Ok(findings);
     }

@@ -10,7 +10,7 @@ pub(super) const CHECKS: [Check; 3] = [
         name: "wide-tokens",
         promise: "tokens beyond 2^31 and 2^32 are compared whole",
         why: "a 32-bit column or variable refuses them, or wraps around: then every new holder is stale, or every stale one new",
-        needs: &["higher-token", "longer-token"],
+        needs: &["stale-token", "longer-token"],
         takes: &[Takes::OwnResources],
         run: wide_tokens,
     },
@@ -18,7 +18,7 @@ pub(super) const CHECKS: [Check; 3] = [
         name: "exact-tokens",
         promise: "tokens beyond 2^53 that differ by one are told apart",
         why: "the service keeps tokens as floating-point numbers (as JavaScript, Lua and many JSON readers do): two tokens become equal, and the stale one is admitted",
-        needs: &["stale-token", "wide-tokens"],
+        needs: &["wide-tokens"],
         takes: &[Takes::OwnResources],
         run: exact_tokens,
     },
@@ -26,7 +26,7 @@ pub(super) const CHECKS: [Check; 3] = [
         name: "largest-token",
         promise: "2^63-1 is a token, and the highest",
         why: "an overflow at the end of the range turns the highest token into the lowest",
-        needs: &["stale-token", "exact-tokens"],
+        needs: &["exact-tokens"],
         takes: &[Takes::OwnResources],
         run: largest_token,
     },
@@ -68,7 +68,7 @@ fn exact_tokens(session: &Session<'_>) -> Result<Findings, Stop> {
     let write = session.write(&resource, mark)?;
     if !findings.admitted(
         &write.exchange,
-        "no token was sent for this resource before",
+        "no higher token was sent for this resource",
     ) {
         return Ok(findings);
     }

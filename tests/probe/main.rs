@@ -1,0 +1,22 @@
+//! `fencepost guard probe` against services written in Python: a right one passes every time, and each
+//! of many subtly wrong ones fails the check that names its mistake, and no other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads clocks to bound its waiting, and a panic is its failure"
+)]
+
+#[path = "../server/ports.rs"]
+mod ports;
+#[path = "../cli/running.rs"]
+#[allow(
+    dead_code,
+    reason = "the command line's tests ask more of a process than these"
+)]
+mod running;
+
+mod asking;
+mod right;
+mod service;
+mod usage;
+mod wrong;

@@ -1,0 +1,274 @@
+//! Each of these services has one mistake that real services have, and is caught by the check that
+//! names it.
+
+use crate::asking::{Report, probe};
+use crate::service::{Service, changed};
+
+/// The probe's report of the right service with one mistake; `check` is the only one that may break.
+fn caught(changes: &[(&str, &str)], check: &str, options: &[&str]) -> Report {
+    let issuer = options.contains(&"--issuer").then_some("prod");
+    let service = Service::start(&changed(changes), issuer);
+    let report = probe(&service, &[options, &["--output", "json"]].concat());
+    assert_eq!(report.named("broken"), [check], "{}", report.printed);
+    assert_eq!(report.code, Some(3), "{}", report.printed);
+    let findings = findings(&report);
+    assert!(
+        findings
+            .iter()
+            .all(|finding| { finding["expected"].is_string() && finding["url"].is_string() }),
+        "{}",
+        report.printed
+    );
+    report
+}
+
+/// Few rounds: the mistake shows in a single write.
+const FEW: [&str; 2] = ["--rounds", "5"];
+
+fn findings(report: &Report) -> Vec<serde_json::Value> {
+    let report = report.json();
+    let checks = report["checks"].as_array().unwrap().iter();
+    checks
+        .filter_map(|check| check["findings"].as_array())
+        .flatten()
+        .cloned()
+        .collect()
+}
+
+#[test]
+fn check_then_write() {
+    let changes = [(
+        "    if database.execute(WRITE, values).rowcount == 0:\n",
+        "    row = database.execute(\"SELECT token FROM notes WHERE resource = :resource\", values).fetchone()\n    \
+             if row is None or row[0] <= token:\n        \
+                 database.execute(WRITE.split(\"WHERE\")[0], values)\n    else:\n",
+    )];
+    let report = caught(&changes, "concurrent-writers", &[]);
+    let story = findings(&report)[0]["story"].as_array().unwrap().len();
+    assert_eq!(story, 9, "a line for the round, and one for each writer");
+}
+
+#[test]
+fn a_guard_at_the_door() {
+    let changes = [
+        (
+            "SET body = excluded.body, token = excluded.token",
+            "SET token = excluded.token",
+        ),
+        (
+            "{\"X-Required-Token\": str(required)})\n",
+            "{\"X-Required-Token\": str(required)})\n    \
+             database.execute(\"UPDATE notes SET body = :body WHERE resource = :resource\", values)\n",
+        ),
+    ];
+    caught(&changes, "concurrent-values", &[]);
+}
+
+#[test]
+fn no_check_at_all() {
+    let changes = [("\nWHERE notes.token <= excluded.token", "")];
+    caught(&changes, "stale-token", &FEW);
+}
+
+#[test]
+fn a_comparison_that_shuts_the_holder_out() {
+    let changes = [(
+        "notes.token <= excluded.token",
+        "notes.token < excluded.token",
+    )];
+    caught(&changes, "equal-token", &FEW);
+}
+
+#[test]
+fn one_mark_for_all_resources() {
+    let changes = [
+        (
+            "    if database.execute(WRITE, values).rowcount == 0:\n",
+            "    top = database.execute(\"SELECT coalesce(max(token), 0) FROM notes\").fetchone()\n    \
+             if top[0] > token or database.execute(WRITE, values).rowcount == 0:\n",
+        ),
+        (
+            "[resource]).fetchone()\n        required",
+            "[resource]).fetchone() or top\n        required",
+        ),
+    ];
+    caught(&changes, "resources-apart", &FEW);
+}
+
+#[test]
+fn names_that_ignore_case() {
+    let changes = [(
+        "resource TEXT PRIMARY KEY",
+        "resource TEXT COLLATE NOCASE PRIMARY KEY",
+    )];
+    let report = caught(&changes, "resource-names", &FEW);
+    assert_eq!(
+        findings(&report).len(),
+        1,
+        "only the pair that differs in case"
+    );
+}
+
+#[test]
+fn names_compared_as_they_were_encoded() {
+    caught(
+        &[("    return name\n", "    return text\n")],
+        "encoded-names",
+        &FEW,
+    );
+}
+
+#[test]
+fn tokens_as_floats() {
+    caught(
+        &[("return int(text)", "return int(float(text))")],
+        "exact-tokens",
+        &FEW,
+    );
+}
+
+#[test]
+fn tokens_as_text() {
+    let changes = [(
+        "notes.token <= excluded.token",
+        "CAST(notes.token AS TEXT) <= CAST(excluded.token AS TEXT)",
+    )];
+    caught(&changes, "longer-token", &FEW);
+}
+
+#[test]
+fn tokens_of_32_bits() {
+    caught(
+        &[("TOKEN_MAX = 2**63 - 1", "TOKEN_MAX = 2**31 - 1")],
+        "wide-tokens",
+        &FEW,
+    );
+}
+
+#[test]
+fn a_lenient_parser() {
+    let changes = [("\"[0-9]{1,19}\", text)", "\"[+-]?[0-9_]{1,19}\", text)")];
+    let report = caught(&changes, "malformed-token", &FEW);
+    let sent: Vec<String> = findings(&report)
+        .iter()
+        .map(|finding| finding["headers"][0][1].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(sent, ["+5", "1_000"]);
+}
+
+#[test]
+fn an_error_where_the_caller_is_to_blame() {
+    let changes = [(
+        "Refused(400, {\"error\": f\"X-Fencing-Token is no",
+        "Refused(500, {\"error\": f\"X-Fencing-Token is no",
+    )];
+    caught(&changes, "malformed-token", &FEW);
+}
+
+#[test]
+fn a_token_for_those_who_send_none() {
+    let changes = [(
+        "token_of(one(headers, \"X-Fencing-Token\"))",
+        "token_of(one(headers, \"X-Fencing-Token\") if \"X-Fencing-Token\" in headers else \"999999999\")",
+    )];
+    caught(&changes, "missing-token", &FEW);
+}
+
+#[test]
+fn a_mark_for_those_who_name_no_resource() {
+    let changes = [(
+        "name_of(one(headers, \"X-Resource-Id\"), ",
+        "name_of(one(headers, \"X-Resource-Id\") if \"X-Resource-Id\" in headers else \"all\", ",
+    )];
+    caught(&changes, "missing-resource", &FEW);
+}
+
+#[test]
+fn names_that_are_not_looked_at() {
+    let changes = [("    if not name or re.search(", "    if re.search(")];
+    caught(&changes, "malformed-resource", &FEW);
+}
+
+#[test]
+fn the_first_of_two_headers() {
+    caught(
+        &[("if len(values) > 1:", "if len(values) > 9:")],
+        "repeated-headers",
+        &FEW,
+    );
+}
+
+#[test]
+fn header_names_compared_exactly() {
+    let changes = [(
+        "headers.get_all(name) or []",
+        "[value for other, value in headers.items() if other == name]",
+    )];
+    caught(&changes, "header-case", &FEW);
+}
+
+#[test]
+fn a_conflict_without_its_header() {
+    let changes = [("{\"X-Required-Token\": str(required)}", "{}")];
+    caught(&changes, "required-header", &FEW);
+}
+
+#[test]
+fn a_required_token_off_by_one() {
+    caught(
+        &[("SELECT token FROM", "SELECT token + 1 FROM")],
+        "required-token",
+        &FEW,
+    );
+}
+
+#[test]
+fn a_body_that_says_something_else_than_the_header() {
+    let changes = [(
+        "\"required\": in_json(required)",
+        "\"required\": in_json(token)",
+    )];
+    caught(&changes, "stale-body", &FEW);
+}
+
+#[test]
+fn a_write_despite_the_refusal() {
+    let changes = [(
+        "        required = row[0]\n",
+        "        required = row[0]\n        \
+         database.execute(\"UPDATE notes SET body = :body WHERE resource = :resource\", values)\n",
+    )];
+    caught(&changes, "stale-writes-nothing", &FEW);
+}
+
+#[test]
+fn a_refusal_that_lowers_the_mark() {
+    let changes = [(
+        "        required = row[0]\n",
+        "        required = row[0]\n        \
+         database.execute(\"UPDATE notes SET token = :token WHERE resource = :resource\", values)\n",
+    )];
+    caught(&changes, "refused-changes-nothing", &FEW);
+}
+
+#[test]
+fn marks_that_a_restart_loses() {
+    let changes = [(
+        "first.execute(SCHEMA)",
+        "first.executescript(\"DROP TABLE IF EXISTS notes;\" + SCHEMA)",
+    )];
+    caught(&changes, "restart", &FEW);
+}
+
+#[test]
+fn tokens_of_any_issuer() {
+    let changes = [(
+        "\"X-Fencing-Issuer\") != ISSUER:",
+        "\"X-Fencing-Issuer\") == \"\":",
+    )];
+    caught(
+        &changes,
+        "foreign-issuer",
+        &["--issuer", "prod", "--rounds", "5"],
+    );
+}
