@@ -7,12 +7,15 @@
 
 mod concurrent;
 mod conformance;
+mod context;
 #[path = "../databases/mod.rs"]
 mod databases;
 mod documents;
 mod foreign;
 mod guard_table;
 mod guarded_row;
+mod http;
+mod job_queue;
 mod memory;
 mod model;
 mod private_servers;

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, req
 use serde::Serialize;
 
 use crate::fence::Foreign;
-use crate::sequencer::headers::{FENCING_TOKEN, REQUIRED_TOKEN};
+use crate::sequencer::headers::REQUIRED_TOKEN;
 
 use super::body::GuardBody;
 use super::grpc::{self, Code};
@@ -111,8 +111,7 @@ impl TurnedAway {
         insert(&mut headers, grpc::STATUS, code as u64);
         headers.insert(grpc::MESSAGE, grpc::message(&self.message()));
         if let Self::Stale(stale) = self {
-            insert(&mut headers, REQUIRED_TOKEN, stale.required.get());
-            insert(&mut headers, FENCING_TOKEN, stale.presented.get());
+            headers.extend(stale.to_metadata());
         }
         respond(StatusCode::OK, headers, Bytes::new())
     }

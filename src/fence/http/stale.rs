@@ -1,6 +1,6 @@
 //! The answer to a stale token, written and read back.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 use serde::Serialize;
 
 use crate::fence::{Refusal, context};
@@ -53,6 +53,35 @@ impl StaleAnswer {
         let presented = token(metadata, FENCING_TOKEN)
             .or_else(|| context::current().map(|sequencer| sequencer.token))?;
         Self::consistent(presented, required)
+    }
+
+    /// The answer to an HTTP request, for a handler whose guarded write was refused: the same that a
+    /// [`GuardLayer`](super::GuardLayer) gives at the door.
+    #[must_use]
+    pub fn to_response(self) -> Response<String> {
+        let mut response = Response::new(self.to_json());
+        *response.status_mut() = StatusCode::CONFLICT;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(REQUIRED_TOKEN, HeaderValue::from(self.required.get()));
+        response
+    }
+
+    /// The metadata of a gRPC status `FAILED_PRECONDITION` that says the same: with tonic,
+    /// `Status::with_metadata(Code::FailedPrecondition, stale.to_string(), MetadataMap::from_headers(stale.to_metadata()))`.
+    #[must_use]
+    pub fn to_metadata(self) -> HeaderMap {
+        let number = |token: TokenValue| HeaderValue::from(token.get());
+        HeaderMap::from_iter([
+            (
+                HeaderName::from_static(REQUIRED_TOKEN),
+                number(self.required),
+            ),
+            (
+                HeaderName::from_static(FENCING_TOKEN),
+                number(self.presented),
+            ),
+        ])
     }
 
     /// An answer that requires less than what was presented contradicts itself, and says nothing.
