@@ -21,7 +21,7 @@ struct Job {
 /// A queue in a table beside the accounts that its jobs change.
 struct Queue {
     pool: SqlitePool,
-    marks: GuardTable,
+    marks: GuardTable<sqlx::Sqlite>,
 }
 
 /// What became of a job, as its row says: number, state, and why.
