@@ -59,6 +59,8 @@ pub mod fence {
     pub mod object;
     #[cfg(feature = "fence-postgres")]
     mod postgres;
+    #[cfg(feature = "fence-redis")]
+    pub mod redis;
     mod rules;
     #[cfg(feature = "fence-sql")]
     pub mod sql;
