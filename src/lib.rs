@@ -66,6 +66,7 @@ pub mod fence {
     pub mod sql;
     #[cfg(feature = "fence-sqlite")]
     pub mod sqlite;
+    pub mod watched;
 
     pub use guard::*;
     pub use rules::*;

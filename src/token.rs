@@ -19,6 +19,9 @@ use crate::limits::{TOKEN_JSON_NUMBER_MAX, TOKEN_VALUE_MAX};
 pub struct TokenValue(u64);
 
 impl TokenValue {
+    /// The lowest token, 1.
+    pub const MIN: Self = Self(1);
+
     /// Takes a number for a token value; it must lie between 1 and `i64::MAX`.
     pub const fn new(value: u64) -> Result<Self, TokenError> {
         if value == 0 || value > TOKEN_VALUE_MAX {

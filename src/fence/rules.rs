@@ -59,6 +59,12 @@ impl Rules {
         self
     }
 
+    /// Whose tokens are compared, if that was told.
+    #[must_use]
+    pub fn issuer(&self) -> Option<&IssuerName> {
+        self.issuer.as_ref()
+    }
+
     /// What a token equal to the mark may do here.
     #[must_use]
     pub fn equal(&self) -> EqualTokens {
