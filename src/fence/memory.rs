@@ -13,7 +13,7 @@ use crate::{resource::ResourceName, sequencer::Sequencer};
 
 use super::{
     Guard, Mark, Rules, Verdict,
-    fenced::{ConditionalStore, Update},
+    fenced::{ConditionalStore, MarkStore, Update},
 };
 
 /// Resources that one [`MemoryGuard`] keeps a mark for, unless told otherwise: about 200 MiB with
@@ -107,7 +107,7 @@ impl Guard for MemoryGuard {
 #[derive(Debug)]
 pub struct MemoryStore<V> {
     resources_max: usize,
-    values: Mutex<HashMap<ResourceName, (Mark, V)>>,
+    values: Mutex<HashMap<ResourceName, (Mark, Option<V>)>>,
 }
 
 impl<V> Default for MemoryStore<V> {
@@ -126,18 +126,44 @@ impl<V: Clone> MemoryStore<V> {
         Self::default()
     }
 
-    /// Sets how many resources may have a value; [`RESOURCES_MAX`] unless set.
+    /// Sets how many resources may have a mark; [`RESOURCES_MAX`] unless set.
     #[must_use]
     pub fn resources_max(mut self, resources_max: usize) -> Self {
         self.resources_max = resources_max;
         self
     }
 
-    /// The value of a resource and the mark under which it was written, as of one moment.
-    pub fn read(&self, resource: &ResourceName) -> Option<(V, Mark)> {
+    /// The value of a resource, if it has one, and the mark, as of one moment.
+    pub fn read(&self, resource: &ResourceName) -> Option<(Option<V>, Mark)> {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         let (mark, value) = values.get(resource)?;
         Some((value.clone(), mark.clone()))
+    }
+
+    /// Raises the mark, and with `Some` replaces the value, if the update passes.
+    fn replace<M: ?Sized>(
+        &self,
+        update: &Update<'_, M>,
+        new: Option<V>,
+    ) -> Result<bool, TooManyResources> {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((mark, value)) = values.get_mut(update.resource) {
+            if !update.passes(Some(mark)) {
+                return Ok(false);
+            }
+            *mark = update.mark();
+            if new.is_some() {
+                *value = new;
+            }
+            return Ok(true);
+        }
+        if values.len() >= self.resources_max {
+            return Err(TooManyResources {
+                resources_max: self.resources_max,
+            });
+        }
+        values.insert(update.resource.clone(), (update.mark(), new));
+        Ok(true)
     }
 }
 
@@ -147,23 +173,17 @@ impl<V: Clone + Send + Sync> ConditionalStore for MemoryStore<V> {
 
     async fn conditional_update(&self, update: &Update<'_, V>) -> Result<bool, TooManyResources> {
         // Cloning may run foreign code, so it comes before the lock.
-        let new = (update.mark(), update.mutation.clone());
-        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = values.get(update.resource);
-        if !update.passes(found.map(|(mark, _)| mark)) {
-            return Ok(false);
-        }
-        if found.is_none() && values.len() >= self.resources_max {
-            return Err(TooManyResources {
-                resources_max: self.resources_max,
-            });
-        }
-        values.insert(update.resource.clone(), new);
-        Ok(true)
+        self.replace(update, Some(update.mutation.clone()))
     }
 
     async fn read_token(&self, resource: &ResourceName) -> Result<Option<Mark>, TooManyResources> {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(values.get(resource).map(|(mark, _)| mark.clone()))
+    }
+}
+
+impl<V: Clone + Send + Sync> MarkStore for MemoryStore<V> {
+    async fn raise(&self, update: &Update<'_, ()>) -> Result<bool, TooManyResources> {
+        self.replace(update, None)
     }
 }

@@ -26,6 +26,14 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Reading before writing
+//!
+//! Fencing the writes alone does not make "read, compute, write" safe. Holder 5 and its successor 6 both
+//! read; 5 writes, rightly admitted, since the mark is still below; 6 writes what it computed from the
+//! older value, and 5's acknowledged change is gone. Whoever computes a value from the old one raises
+//! the mark *before* reading ([`FencedResource::raise`]): after that nothing older gets in. Where the
+//! store can compute (`SET balance = balance + 5`), let it.
+//!
 //! # Plugging in a store
 //!
 //! Keep two things beside the value, and change all three together: `token`, the mark, as a number of
@@ -117,5 +125,5 @@ mod versioned;
 
 pub use applied::{Applied, ApplyError, FoundMark};
 pub use resource::FencedResource;
-pub use store::{ConditionalStore, Update};
+pub use store::{ConditionalStore, MarkStore, Update};
 pub use versioned::{CompareAndSwap, Put, SWAP_ATTEMPTS_MAX, SwapError, Versioned, VersionedStore};

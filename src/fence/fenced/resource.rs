@@ -2,8 +2,8 @@
 
 use crate::{resource::ResourceName, sequencer::Sequencer};
 
-use super::super::{Foreign, Mark, Rules, Verdict};
-use super::{Applied, ApplyError, ConditionalStore, FoundMark, Update};
+use super::super::{Foreign, Guard, Mark, Rules, Verdict};
+use super::{Applied, ApplyError, ConditionalStore, FoundMark, MarkStore, Update};
 
 /// A store whose values are changed under fencing tokens, and in no other way.
 ///
@@ -45,15 +45,33 @@ impl<S: ConditionalStore + Sync> FencedResource<S> {
         if let Some(foreign) = self.foreign(resource, sequencer) {
             return Ok(Applied::Foreign(foreign));
         }
-        let update = Update {
+        let update = self.update(resource, mutation, sequencer);
+        if self.store.conditional_update(&update).await? {
+            return Ok(Applied::Accepted);
+        }
+        self.refusal(resource, sequencer).await
+    }
+
+    fn update<'a, M: ?Sized>(
+        &self,
+        resource: &'a ResourceName,
+        mutation: &'a M,
+        sequencer: &'a Sequencer,
+    ) -> Update<'a, M> {
+        Update {
             resource,
             sequencer,
             mutation,
             equal: self.rules.equal(),
-        };
-        if self.store.conditional_update(&update).await? {
-            return Ok(Applied::Accepted);
         }
+    }
+
+    /// What "nothing updated" meant.
+    async fn refusal(
+        &self,
+        resource: &ResourceName,
+        sequencer: &Sequencer,
+    ) -> Result<Applied, ApplyError<S::Error>> {
         // Reading after the refusal finds its reason: a mark only rises, so one that refused still
         // does. What it says now may be higher than what refused, and is as true an answer.
         let mark = self.store.read_token(resource).await?;
@@ -96,5 +114,42 @@ impl<S: ConditionalStore + Sync> FencedResource<S> {
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+}
+
+impl<S: MarkStore + Sync> FencedResource<S> {
+    /// Raises the mark and leaves the value as it is: the first step of whoever reads a value,
+    /// computes the next one and writes that. From here on no older holder can write in between.
+    ///
+    /// # Errors
+    ///
+    /// As [`FencedResource::apply`].
+    pub async fn raise(
+        &self,
+        resource: &ResourceName,
+        sequencer: &Sequencer,
+    ) -> Result<Applied, ApplyError<S::Error>> {
+        if let Some(foreign) = self.foreign(resource, sequencer) {
+            return Ok(Applied::Foreign(foreign));
+        }
+        let update = self.update(resource, &(), sequencer);
+        if self.store.raise(&update).await? {
+            return Ok(Applied::Accepted);
+        }
+        self.refusal(resource, sequencer).await
+    }
+}
+
+/// The marks of a store are a guard, for what is kept elsewhere.
+impl<S: MarkStore + Sync> Guard for FencedResource<S> {
+    type Error = ApplyError<S::Error>;
+
+    async fn admit(&self, sequencer: &Sequencer) -> Result<Verdict, Self::Error> {
+        let raised = self.raise(&sequencer.resource, sequencer).await?;
+        Ok(raised.into())
+    }
+
+    async fn high_water(&self, resource: &ResourceName) -> Result<Option<Mark>, Self::Error> {
+        Ok(self.token(resource).await?)
     }
 }

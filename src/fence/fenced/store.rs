@@ -41,6 +41,22 @@ pub trait ConditionalStore {
     ) -> impl Future<Output = Result<Option<Mark>, Self::Error>> + Send;
 }
 
+/// A store that can raise a mark and leave the value as it is.
+///
+/// Behind a [`FencedResource`](super::FencedResource) it is a [`Guard`](super::super::Guard), and whoever
+/// computes the new value from the old one can do it safely: raise the mark, then read, then write.
+pub trait MarkStore: ConditionalStore {
+    /// [`ConditionalStore::conditional_update`] of the mark alone.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn raise(
+        &self,
+        update: &Update<'_, ()>,
+    ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+}
+
 /// One conditional update: what to do, where, and under which token.
 #[derive(Debug)]
 pub struct Update<'a, M: ?Sized> {
@@ -87,6 +103,20 @@ impl<S: ConditionalStore + Sync + ?Sized> ConditionalStore for &S {
 
     async fn read_token(&self, resource: &ResourceName) -> Result<Option<Mark>, Self::Error> {
         (**self).read_token(resource).await
+    }
+}
+
+/// A store may be shared.
+impl<S: MarkStore + Sync + ?Sized> MarkStore for &S {
+    async fn raise(&self, update: &Update<'_, ()>) -> Result<bool, Self::Error> {
+        (**self).raise(update).await
+    }
+}
+
+/// A store may be shared between tasks.
+impl<S: MarkStore + Send + Sync + ?Sized> MarkStore for std::sync::Arc<S> {
+    async fn raise(&self, update: &Update<'_, ()>) -> Result<bool, Self::Error> {
+        (**self).raise(update).await
     }
 }
 

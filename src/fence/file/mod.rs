@@ -22,7 +22,6 @@
 //! instead. `head -1 FILE` shows the mark; `tail -n +2 FILE` is the value.
 
 mod error;
-mod guard;
 mod place;
 mod turn;
 
@@ -31,8 +30,8 @@ use std::{fs, io, path::PathBuf, sync::Arc};
 use crate::{resource::ResourceName, sequencer::Sequencer};
 
 use super::{
-    Mark, Rules, Verdict,
-    fenced::{ConditionalStore, Update},
+    EqualTokens, Mark,
+    fenced::{ConditionalStore, MarkStore, Update},
     frame::{LINE_BYTES_MAX, Line, line},
 };
 use place::Place;
@@ -40,7 +39,6 @@ use turn::Turn;
 
 pub use super::frame::Damage;
 pub use error::FileError;
-pub use guard::FileGuard;
 pub(super) use turn::Turns;
 
 /// The most bytes of one value, 64 MiB: each is written as a whole, from memory.
@@ -86,35 +84,32 @@ impl FileStore {
         Place::new(&self.root, resource)
     }
 
-    /// Judges the sequencer by the rules under the lock, and writes what is to be there if it is
-    /// admitted.
-    async fn replace(
+    /// Judges the update under the lock, and writes what is to be there if it passes.
+    async fn replace<M: ?Sized + Sync>(
         &self,
-        sequencer: &Sequencer,
-        rules: Rules,
+        update: &Update<'_, M>,
         new: New,
-    ) -> Result<Verdict, FileError> {
-        let place = self.place(&sequencer.resource);
-        let turn = self.turns.take(&sequencer.resource).await?;
-        let sequencer = sequencer.clone();
+    ) -> Result<bool, FileError> {
+        let place = self.place(update.resource);
+        let turn = self.turns.take(update.resource).await?;
+        let (sequencer, equal) = (update.sequencer.clone(), update.equal);
         // From here on it runs to its end, also when the caller stops waiting for it.
         blocking(move || {
             let mark = place.mark()?;
-            let verdict = rules.judge(&sequencer, mark.as_ref());
-            if verdict != Verdict::Admitted {
-                return Ok(verdict);
+            if !passes(&sequencer, equal, mark.as_ref()) {
+                return Ok(false);
             }
             let value = match new {
                 New::Value(value) => value,
                 // The mark is there. Its writer may have died before it was there for good.
                 New::Same if mark.is_some_and(|mark| mark.token == sequencer.token) => {
                     place.settle()?;
-                    return Ok(verdict);
+                    return Ok(true);
                 }
                 New::Same => place.value()?.map_or_else(Vec::new, |(value, _)| value),
             };
             write(&turn, &place, &line(&sequencer, &value), &value)?;
-            Ok(verdict)
+            Ok(true)
         })
         .await
     }
@@ -138,16 +133,32 @@ impl ConditionalStore for FileStore {
                 found: update.mutation.len(),
             });
         }
-        let rules = Rules::default().equal_tokens(update.equal);
-        let new = New::Value(update.mutation.to_vec());
-        let verdict = self.replace(update.sequencer, rules, new).await?;
-        Ok(verdict == Verdict::Admitted)
+        self.replace(update, New::Value(update.mutation.to_vec()))
+            .await
     }
 
     async fn read_token(&self, resource: &ResourceName) -> Result<Option<Mark>, FileError> {
         let place = self.place(resource);
         blocking(move || place.mark()).await
     }
+}
+
+impl MarkStore for FileStore {
+    /// A resource that has no value yet gets an empty one.
+    async fn raise(&self, update: &Update<'_, ()>) -> Result<bool, FileError> {
+        self.replace(update, New::Same).await
+    }
+}
+
+/// [`Update::passes`] where the update itself could not come along.
+fn passes(sequencer: &Sequencer, equal: EqualTokens, mark: Option<&Mark>) -> bool {
+    let update = Update {
+        resource: &sequencer.resource,
+        sequencer,
+        mutation: &(),
+        equal,
+    };
+    update.passes(mark)
 }
 
 /// Write aside, sync, rename, sync the directory. Needs the turn, whose temporary file it uses.

@@ -72,22 +72,23 @@ impl Objects {
         }
     }
 
-    /// The value of an object, and its mark.
+    /// The value of an object, its mark and its version, as of one moment.
     pub(super) async fn value(
         &self,
         resource: &ResourceName,
-    ) -> Result<Option<(Bytes, Mark)>, ObjectError> {
+    ) -> Result<Option<(Bytes, Mark, UpdateVersion)>, ObjectError> {
         let location = self.location(resource)?;
         let got: GetResult = match self.store.get(&location).await {
             Ok(got) => got,
             Err(Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        let version = version(&got.meta);
         let mut bytes = got.bytes().await?;
         let line = Line::read(&bytes, resource).map_err(damaged(&location))?;
         let value = bytes.split_off(line.bytes);
         line.agrees(&value).map_err(damaged(&location))?;
-        Ok(Some((value, line.mark())))
+        Ok(Some((value, line.mark(), version)))
     }
 }
 

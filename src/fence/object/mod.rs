@@ -47,10 +47,10 @@ use crate::resource::ResourceName;
 
 use super::{
     Mark,
-    fenced::{CompareAndSwap, ConditionalStore, SwapError, Update},
+    fenced::{CompareAndSwap, ConditionalStore, MarkStore, SwapError, Update},
     frame::Line,
 };
-use unchanged::IfUnchanged;
+use unchanged::{IfUnchanged, New};
 
 pub use super::frame::Damage;
 pub use error::ObjectError;
@@ -121,7 +121,27 @@ impl GuardedObjects {
         &self,
         resource: &ResourceName,
     ) -> Result<Option<(Bytes, Mark)>, ObjectError> {
-        self.objects.value(resource).await
+        let found = self.objects.value(resource).await?;
+        Ok(found.map(|(value, mark, _)| (value, mark)))
+    }
+}
+
+impl GuardedObjects {
+    async fn replace<M: ?Sized + Sync>(
+        &self,
+        update: &Update<'_, M>,
+        new: New,
+    ) -> Result<bool, SwapError<ObjectError>> {
+        let update = Update {
+            resource: update.resource,
+            sequencer: update.sequencer,
+            mutation: &new,
+            equal: update.equal,
+        };
+        match &self.swap {
+            Swap::Conditional(swap) => swap.conditional_update(&update).await,
+            Swap::Locked(locked) => Ok(locked.update(&update).await?),
+        }
     }
 }
 
@@ -135,15 +155,20 @@ impl ConditionalStore for GuardedObjects {
             let found = update.mutation.len();
             return Err(ObjectError::TooLong { resource, found }.into());
         }
-        match &self.swap {
-            Swap::Conditional(swap) => swap.conditional_update(update).await,
-            Swap::Locked(locked) => Ok(locked.update(update).await?),
-        }
+        let value = Bytes::copy_from_slice(update.mutation);
+        self.replace(update, New::Value(value)).await
     }
 
     async fn read_token(&self, resource: &ResourceName) -> Result<Option<Mark>, Self::Error> {
         let head = self.objects.head(resource).await?;
         Ok(head.map(|(line, _)| line.mark()))
+    }
+}
+
+impl MarkStore for GuardedObjects {
+    /// A resource that has no value yet gets an empty one.
+    async fn raise(&self, update: &Update<'_, ()>) -> Result<bool, Self::Error> {
+        self.replace(update, New::Same).await
     }
 }
 

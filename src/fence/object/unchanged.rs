@@ -1,5 +1,6 @@
 //! Stores that put on the condition that an object is unchanged.
 
+use bytes::Bytes;
 use object_store::{Error, PutMode, PutOptions, PutPayload, UpdateVersion};
 
 use crate::{resource::ResourceName, sequencer::Sequencer};
@@ -10,6 +11,15 @@ use crate::fence::{
     fenced::{Put, Versioned, VersionedStore},
     frame::line,
 };
+
+/// What becomes of a value.
+#[derive(Debug, Clone)]
+pub(super) enum New {
+    /// It is replaced.
+    Value(Bytes),
+    /// It stays as it is, empty if there is none: only the mark rises.
+    Same,
+}
 
 /// Objects as a store with compare-and-swap.
 #[derive(Debug, Clone)]
@@ -24,7 +34,7 @@ impl IfUnchanged {
 }
 
 impl VersionedStore for IfUnchanged {
-    type Mutation = [u8];
+    type Mutation = New;
     type Version = UpdateVersion;
     type Error = ObjectError;
 
@@ -39,16 +49,23 @@ impl VersionedStore for IfUnchanged {
         }))
     }
 
-    async fn put_if_version(
-        &self,
-        put: &Put<'_, [u8], UpdateVersion>,
-    ) -> Result<bool, ObjectError> {
+    async fn put_if_version(&self, put: &Put<'_, New, UpdateVersion>) -> Result<bool, ObjectError> {
         let location = self.objects.location(put.resource)?;
         let mode = match put.expected {
             Some(version) => PutMode::Update(version.clone()),
             None => PutMode::Create,
         };
-        let payload = payload(put.resource, put.mark, put.mutation);
+        let value = match put.mutation {
+            New::Value(value) => value.clone(),
+            New::Same => match self.objects.value(put.resource).await? {
+                Some((_, mark, _)) if mark == *put.mark => return Ok(true),
+                // Not the one that was judged.
+                Some((_, _, version)) if Some(&version) != put.expected => return Ok(false),
+                Some((value, ..)) => value,
+                None => Bytes::new(),
+            },
+        };
+        let payload = payload(put.resource, put.mark, value);
         let options = PutOptions::from(mode);
         match self
             .objects
@@ -64,14 +81,12 @@ impl VersionedStore for IfUnchanged {
 }
 
 /// The mark's line and the value, as one body of two pieces.
-pub(super) fn payload(resource: &ResourceName, mark: &Mark, value: &[u8]) -> PutPayload {
+pub(super) fn payload(resource: &ResourceName, mark: &Mark, value: Bytes) -> PutPayload {
     let sequencer = Sequencer {
         issuer: mark.issuer.clone(),
         resource: resource.clone(),
         token: mark.token,
     };
-    [line(&sequencer, value).into_bytes(), value.to_vec()]
-        .into_iter()
-        .map(bytes::Bytes::from)
-        .collect()
+    let line = Bytes::from(line(&sequencer, &value));
+    [line, value].into_iter().collect()
 }

@@ -2,9 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
+use bytes::Bytes;
 use object_store::{ObjectStore, ObjectStoreExt as _, local::LocalFileSystem};
 
-use super::{ObjectError, Objects, unchanged::payload};
+use super::{
+    ObjectError, Objects,
+    unchanged::{New, payload},
+};
 use crate::fence::{fenced::Update, file::Turns};
 
 /// Objects of which one is written at a time, by all processes that take the lock.
@@ -27,11 +31,11 @@ impl UnderLock {
     }
 
     /// Reads, judges and puts while nobody else does.
-    pub(super) async fn update(&self, update: &Update<'_, [u8]>) -> Result<bool, ObjectError> {
+    pub(super) async fn update(&self, update: &Update<'_, New>) -> Result<bool, ObjectError> {
         let turn = self.turns.take(update.resource).await?;
         let objects = self.objects.clone();
         let (sequencer, equal) = (update.sequencer.clone(), update.equal);
-        let value = update.mutation.to_vec();
+        let new = update.mutation.clone();
         // A task of its own, which keeps the turn to its end: were this future dropped halfway, the
         // put would go on in the store's thread, after somebody else's turn has begun.
         let work = tokio::spawn(async move {
@@ -39,18 +43,10 @@ impl UnderLock {
             let update = Update {
                 resource: &sequencer.resource,
                 sequencer: &sequencer,
-                mutation: value.as_slice(),
+                mutation: &new,
                 equal,
             };
-            let head = objects.head(update.resource).await?;
-            let mark = head.map(|(line, _)| line.mark());
-            if !update.passes(mark.as_ref()) {
-                return Ok(false);
-            }
-            let location = objects.location(update.resource)?;
-            let payload = payload(update.resource, &update.mark(), update.mutation);
-            objects.store.put(&location, payload).await?;
-            Ok(true)
+            under_the_turn(&objects, &update).await
         });
         match work.await {
             Ok(done) => done,
@@ -59,4 +55,24 @@ impl UnderLock {
             })),
         }
     }
+}
+
+/// One write, while nobody else writes.
+async fn under_the_turn(objects: &Objects, update: &Update<'_, New>) -> Result<bool, ObjectError> {
+    let head = objects.head(update.resource).await?;
+    let mark = head.map(|(line, _)| line.mark());
+    if !update.passes(mark.as_ref()) {
+        return Ok(false);
+    }
+    let value = match update.mutation {
+        New::Value(value) => value.clone(),
+        New::Same => match objects.value(update.resource).await? {
+            Some((value, ..)) => value,
+            None => Bytes::new(),
+        },
+    };
+    let location = objects.location(update.resource)?;
+    let payload = payload(update.resource, &update.mark(), value);
+    objects.store.put(&location, payload).await?;
+    Ok(true)
 }

@@ -31,11 +31,9 @@
 //! judges when it runs, and not when it was sent.
 
 mod error;
-mod guard;
 mod keys;
 mod reply;
 mod store;
 
 pub use error::RedisError;
-pub use guard::RedisGuard;
 pub use store::{RedisStore, VALUE_BYTES_MAX};

@@ -1,45 +1,21 @@
 //! What the script says, and what a mark looks like.
 
-use crate::{resource::IssuerName, token::TokenValue};
-
 use super::RedisError;
 use crate::fence::Mark;
 
-/// The script's answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
-    Admitted,
-    /// Refused, by this mark.
-    Refused(RefusedBy),
-}
-
-/// What stands in the way. A stale answer's mark is of the issuer that asked.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum RefusedBy {
-    Token(TokenValue),
-    Issuer(IssuerName),
-}
-
-impl Reply {
-    pub(super) fn read(words: &[Vec<u8>]) -> Result<Self, RedisError> {
-        let words: Vec<_> = words
-            .iter()
-            .map(|word| String::from_utf8_lossy(word))
-            .collect();
-        let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-        let odd = || RedisError::Answer(words.join(" ").chars().take(80).collect());
-        match words.as_slice() {
-            ["admitted"] => Ok(Self::Admitted),
-            ["stale", token] => {
-                let token = token.parse().map_err(|_| odd())?;
-                Ok(Self::Refused(RefusedBy::Token(token)))
-            }
-            ["foreign", issuer] => {
-                let issuer = issuer.parse().map_err(|_| odd())?;
-                Ok(Self::Refused(RefusedBy::Issuer(issuer)))
-            }
-            _ => Err(odd()),
-        }
+/// Whether the script admitted. Why it refused is for whoever reads the mark to say, in the words of
+/// all guards.
+pub(super) fn admitted(words: &[Vec<u8>]) -> Result<bool, RedisError> {
+    let words: Vec<_> = words
+        .iter()
+        .map(|word| String::from_utf8_lossy(word))
+        .collect();
+    match words.iter().map(AsRef::as_ref).collect::<Vec<_>>()[..] {
+        ["admitted"] => Ok(true),
+        ["stale" | "foreign", _] => Ok(false),
+        _ => Err(RedisError::Answer(
+            words.join(" ").chars().take(80).collect(),
+        )),
     }
 }
 
@@ -83,18 +59,11 @@ mod tests {
 
     #[test]
     fn answers_are_read_and_odd_ones_named() {
-        assert_eq!(Reply::read(&words(&["admitted"])).unwrap(), Reply::Admitted);
-        let stale = Reply::read(&words(&["stale", "7"])).unwrap();
-        let seven = TokenValue::new(7).unwrap();
-        assert_eq!(stale, Reply::Refused(RefusedBy::Token(seven)));
-        for odd in [
-            vec![],
-            vec!["OK"],
-            vec!["stale"],
-            vec!["stale", "x"],
-            vec!["foreign", ""],
-        ] {
-            let error = Reply::read(&words(&odd)).unwrap_err();
+        assert!(admitted(&words(&["admitted"])).unwrap());
+        assert!(!admitted(&words(&["stale", "7"])).unwrap());
+        assert!(!admitted(&words(&["foreign", "casino"])).unwrap());
+        for odd in [vec![], vec!["OK"], vec!["stale"], vec!["admitted", "x"]] {
+            let error = admitted(&words(&odd)).unwrap_err();
             assert!(error.to_string().contains("no answer"), "{odd:?}: {error}");
         }
     }

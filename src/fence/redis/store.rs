@@ -4,16 +4,16 @@ use std::sync::LazyLock;
 
 use redis::{Script, aio::ConnectionLike};
 
-use crate::{resource::ResourceName, sequencer::Sequencer};
+use crate::resource::ResourceName;
 
 use super::{
     RedisError,
     keys::Keys,
-    reply::{Fields, Reply, mark},
+    reply::{Fields, admitted, mark},
 };
 use crate::fence::{
     EqualTokens, Mark,
-    fenced::{ConditionalStore, Update},
+    fenced::{ConditionalStore, MarkStore, Update},
 };
 
 /// The most bytes of one value, 16 MiB: Redis does nothing else while it takes one in.
@@ -87,17 +87,17 @@ impl<C: ConnectionLike + Clone + Send + Sync> RedisStore<C> {
     }
 
     /// Runs the script; without a value only the mark rises.
-    pub(super) async fn run(
+    async fn run<M: ?Sized + Sync>(
         &self,
-        sequencer: &Sequencer,
-        equal: EqualTokens,
+        update: &Update<'_, M>,
         value: Option<&[u8]>,
-    ) -> Result<Reply, RedisError> {
+    ) -> Result<bool, RedisError> {
+        let sequencer = update.sequencer;
         let mut call = FENCED.key(self.keys.mark(&sequencer.resource));
         call.key(self.keys.value(&sequencer.resource))
             .arg(sequencer.issuer.as_str())
             .arg(sequencer.token.get())
-            .arg(match equal {
+            .arg(match update.equal {
                 EqualTokens::MayWriteAgain => "again",
                 EqualTokens::Once => "once",
             });
@@ -106,7 +106,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> RedisStore<C> {
         }
         let mut connection = self.connection.clone();
         let words: Vec<Vec<u8>> = call.invoke_async(&mut connection).await?;
-        Reply::read(&words)
+        admitted(&words)
     }
 }
 
@@ -121,10 +121,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> ConditionalStore for RedisStore<C>
                 found: update.mutation.len(),
             });
         }
-        let reply = self
-            .run(update.sequencer, update.equal, Some(update.mutation))
-            .await?;
-        Ok(reply == Reply::Admitted)
+        self.run(update, Some(update.mutation)).await
     }
 
     async fn read_token(&self, resource: &ResourceName) -> Result<Option<Mark>, RedisError> {
@@ -133,6 +130,13 @@ impl<C: ConnectionLike + Clone + Send + Sync> ConditionalStore for RedisStore<C>
         let (fields, is_there, _): (Fields, bool, Option<Vec<u8>>) =
             READ.key(&key).invoke_async(&mut connection).await?;
         mark(&key, &fields, is_there)
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync> MarkStore for RedisStore<C> {
+    /// Leaves the value alone, or absent.
+    async fn raise(&self, update: &Update<'_, ()>) -> Result<bool, RedisError> {
+        self.run(update, None).await
     }
 }
 

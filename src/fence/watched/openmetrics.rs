@@ -4,8 +4,10 @@ use std::fmt::{self, Write as _};
 
 use super::{Counts, Mode, Watch};
 
+type Counter = (&'static str, &'static str, fn(&Counts) -> u64);
+
 /// Name, help, and the count of it; the same names are in `docs/monitoring.md`.
-const COUNTERS: [(&str, &str, fn(&Counts) -> u64); 8] = [
+const COUNTERS: [Counter; 8] = [
     (
         "fencepost_guard_admitted",
         "Calls that the rules admitted.",
