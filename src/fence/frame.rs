@@ -1,7 +1,7 @@
 //! A value and its mark in one piece of bytes, for stores that can replace a piece atomically.
 //!
 //! ```text
-//! fencepost-value 1 5 c9994bb6 prod:account/1:131 0b8b1c5e\n
+//! fencepost-value 1 5 9a71bb4c prod:account/1:131 e960c3a2\n
 //! hello
 //! ```
 //!
@@ -158,7 +158,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    const GOLDEN: &[u8] = b"fencepost-value 1 5 9a71bb4c prod:account/1:131 1402a1cb\nhello";
+    const GOLDEN: &[u8] = b"fencepost-value 1 5 9a71bb4c prod:account/1:131 e960c3a2\nhello";
 
     fn account() -> ResourceName {
         "account/1".parse().unwrap()
