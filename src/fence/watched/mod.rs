@@ -44,7 +44,7 @@
 //! admitted sequencer whenever it rises, for a task that reports it to the issuer
 //! (`fencepost guard report` does it by hand); it holds up no write, and when reports are slower than
 //! grants, only the newest is kept, which says all. What the issuer answers goes to
-//! [`Watch::ahead`]. The remedy is `fencepost cluster raise-floor --above TOKEN`.
+//! [`Watch::ahead`]. The remedy is `fencepost raise-floor TOKEN`.
 
 mod counts;
 mod fenced;

@@ -142,7 +142,7 @@ impl Watch {
             token = sequencer.token.get(),
             last_token = last_token.get(),
             "a token was admitted that its issuer never issued: the issuer lost grants, in a restore \
-             perhaps, and may issue their tokens again; run `fencepost cluster raise-floor --above` with \
+             perhaps, and may issue their tokens again; run `fencepost raise-floor` with \
              the highest token of all guards"
         );
     }
