@@ -1,0 +1,143 @@
+//! Taking turns, and the figures of it.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    time::{Duration, Instant},
+};
+
+use tokio::task::{JoinSet, LocalSet};
+
+/// So many rounds; in each every variant writes for one slice.
+const ROUNDS: usize = 11;
+const SLICE: Duration = Duration::from_millis(300);
+
+/// One writer with a connection of its own: `writes(first, count)` makes so many writes, one after the other.
+pub(crate) trait Writes {
+    fn writes(&mut self, first: u64, count: u64) -> Pin<Box<dyn Future<Output = ()> + '_>>;
+}
+
+impl<W: AsyncFnMut(u64)> Writes for W {
+    fn writes(&mut self, first: u64, count: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(async move {
+            for n in first..first + count {
+                self(n).await;
+            }
+        })
+    }
+}
+
+/// One way to write.
+pub(crate) struct Variant {
+    name: &'static str,
+    /// The unguarded variant of the same form, by its place in the list.
+    like: usize,
+    writers: Vec<Box<dyn Writes>>,
+    /// Microseconds a write, a round.
+    took_us: Vec<f64>,
+    next: u64,
+}
+
+impl Variant {
+    /// A way to write; `like` is the place of the unguarded write that does the same without a guard.
+    pub(crate) fn new(name: &'static str, like: usize, writers: Vec<Box<dyn Writes>>) -> Self {
+        Self {
+            name,
+            like,
+            writers,
+            took_us: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// Lets all writers write for one slice, and gives the microseconds that one of them needed for a write.
+    async fn slice(&mut self, batch: u64) -> f64 {
+        let writers = self.writers.len();
+        let first = self.next;
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        for mut writer in self.writers.drain(..) {
+            tasks.spawn_local(async move {
+                let mut next = first;
+                while begun.elapsed() < SLICE {
+                    writer.writes(next, batch).await;
+                    next += batch;
+                }
+                (writer, next - first)
+            });
+        }
+        let mut written = 0;
+        while let Some(done) = tasks.join_next().await {
+            let (writer, wrote) = done.unwrap();
+            self.writers.push(writer);
+            written += wrote;
+            self.next = self.next.max(first + wrote);
+        }
+        begun.elapsed().as_secs_f64() * 1e6 * writers as f64 / written as f64
+    }
+}
+
+pub(crate) fn head() {
+    println!(
+        "{:<10} {:>7}  {:<34} {:>10} {:>10}  {:<21} {:>11}",
+        "resource",
+        "writers",
+        "write",
+        "us a write",
+        "writes/s",
+        "ratio to its like",
+        "to the first"
+    );
+}
+
+/// Measures variants against each other; the first is the plain unguarded write. `batch` writes are made between
+/// two looks at the clock.
+pub(crate) async fn measure(resource: &str, batch: u64, mut variants: Vec<Variant>) {
+    let local = LocalSet::new();
+    local
+        .run_until(async {
+            for variant in &mut variants {
+                variant.slice(batch).await;
+            }
+            for round in 0..ROUNDS {
+                for turn in 0..variants.len() {
+                    let at = (round + turn) % variants.len();
+                    let took = variants[at].slice(batch).await;
+                    variants[at].took_us.push(took);
+                }
+            }
+        })
+        .await;
+    for variant in &variants {
+        let writers = variant.writers.len();
+        let us = median(&variant.took_us);
+        let to_like = ratios(variant, &variants[variant.like]);
+        let to_first = median(&ratios(variant, &variants[0]));
+        let (low, high) = (least(&to_like), most(&to_like));
+        println!(
+            "{resource:<10} {writers:>7}  {:<34} {us:>10.2} {:>10.0}  {:<21} {to_first:>11.2}",
+            variant.name,
+            writers as f64 * 1e6 / us,
+            format!("{:.2} ({low:.2} to {high:.2})", median(&to_like)),
+        );
+    }
+}
+
+fn ratios(variant: &Variant, to: &Variant) -> Vec<f64> {
+    let pairs = variant.took_us.iter().zip(&to.took_us);
+    pairs.map(|(one, other)| one / other).collect()
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
