@@ -17,8 +17,10 @@
 
 #[path = "../../tests/databases/mod.rs"]
 mod databases;
+mod file;
 mod mariadb;
 mod memory;
+mod object;
 mod postgres;
 mod rounds;
 mod sqlite;
@@ -39,10 +41,12 @@ const CONCURRENCY: [u64; 2] = [1, 16];
 
 type Measurement = (&'static str, fn(u64) -> Pin<Box<dyn Future<Output = ()>>>);
 
-const MEASUREMENTS: [Measurement; 4] = [
+const MEASUREMENTS: [Measurement; 6] = [
     ("postgres", |writers| Box::pin(postgres::measure(writers))),
     ("mariadb", |writers| Box::pin(mariadb::measure(writers))),
     ("sqlite", |writers| Box::pin(sqlite::measure(writers))),
+    ("file", |writers| Box::pin(file::measure(writers))),
+    ("object", |writers| Box::pin(object::measure(writers))),
     ("memory", |writers| Box::pin(memory::measure(writers))),
 ];
 
@@ -99,6 +103,11 @@ fn sequencers(writer: u64) -> Vec<Sequencer> {
 /// The row of a writer's write.
 fn row(writer: u64, n: u64) -> u64 {
     writer * ROWS + n % ROWS
+}
+
+/// The place of a write's row among those of its writer.
+fn at(n: u64) -> usize {
+    usize::try_from(n % ROWS).unwrap()
 }
 
 /// What is written: a hundred characters that are never the same.

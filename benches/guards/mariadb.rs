@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 
-use sqlx::{Connection as _, Executor as _, MySqlConnection};
+use fencepost::fence::{enforcement, sql::{GuardTable, GuardedTable, WriteOutcome}};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySql, MySqlConnection};
 
 use crate::{
-    ROWS, body,
+    ROWS, at, body,
     databases::{Mariadb, Sync},
     rounds::{self, Variant, Writes},
-    row, sequencer,
+    row, rules, sequencers,
 };
 
 pub(crate) async fn measure(writers: u64) {

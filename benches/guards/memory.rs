@@ -11,7 +11,7 @@ use fencepost::{
 };
 
 use crate::{
-    ROWS,
+    at,
     rounds::{self, Variant, Writes},
     rules, sequencers,
 };
@@ -42,10 +42,6 @@ pub(crate) async fn measure(writers: u64) {
         ),
     ];
     rounds::measure("memory", 10_000, variants).await;
-}
-
-fn at(n: u64) -> usize {
-    usize::try_from(n % ROWS).unwrap()
 }
 
 fn plain(writer: u64, map: Arc<Mutex<HashMap<ResourceName, u64>>>) -> Box<dyn Writes> {

@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 
-use sqlx::{Connection as _, Executor as _, PgConnection};
+use fencepost::fence::{enforcement, sql::{GuardTable, GuardedTable, WriteOutcome}};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres, PgConnection};
 
 use crate::{
-    ROWS, body,
+    ROWS, at, body,
     databases::{Postgres, Sync},
     rounds::{self, Variant, Writes},
-    row, sequencer,
+    row, rules, sequencers,
 };
 
 const SCHEMA: &str = "

@@ -9,8 +9,8 @@ use std::{
 use tokio::task::{JoinSet, LocalSet};
 
 /// So many rounds; in each every variant writes for one slice.
-const ROUNDS: usize = 11;
-const SLICE: Duration = Duration::from_millis(300);
+const ROUNDS: usize = 31;
+const SLICE: Duration = Duration::from_millis(100);
 
 /// One writer with a connection of its own: `writes(first, count)` makes so many writes, one after the other.
 pub(crate) trait Writes {

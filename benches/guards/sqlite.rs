@@ -7,12 +7,12 @@ use std::path::Path;
 
 use fencepost::fence::sql::{GuardTable, GuardedTable, WriteOutcome};
 use sqlx::{
-    Connection as _, Executor as _, SqliteConnection,
+    Connection as _, Executor as _, Sqlite, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
 use crate::{
-    ROWS, body,
+    ROWS, at, body,
     rounds::{self, Variant, Writes},
     row, rules, sequencers,
 };
@@ -86,10 +86,6 @@ async fn connect(file: &Path) -> SqliteConnection {
     SqliteConnection::connect_with(&options).await.unwrap()
 }
 
-fn at(n: u64) -> usize {
-    usize::try_from(n % ROWS).unwrap()
-}
-
 fn plain(mut connection: SqliteConnection) -> Box<dyn Writes> {
     Box::new(async move |n| {
         let write = sqlx::query("UPDATE plain SET body = ?1 WHERE id = ?2");
@@ -114,7 +110,7 @@ fn statement(mut connection: SqliteConnection) -> Box<dyn Writes> {
     })
 }
 
-fn guarded(mut connection: SqliteConnection, table: GuardedTable) -> Box<dyn Writes> {
+fn guarded(mut connection: SqliteConnection, table: GuardedTable<Sqlite>) -> Box<dyn Writes> {
     let sequencers = sequencers(0);
     Box::new(async move |n| {
         let sequencer = &sequencers[at(n)];
@@ -125,7 +121,7 @@ fn guarded(mut connection: SqliteConnection, table: GuardedTable) -> Box<dyn Wri
     })
 }
 
-fn in_transaction(mut connection: SqliteConnection, marks: Option<GuardTable>) -> Box<dyn Writes> {
+fn in_transaction(mut connection: SqliteConnection, marks: Option<GuardTable<Sqlite>>) -> Box<dyn Writes> {
     let sequencers = sequencers(0);
     Box::new(async move |n| {
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
