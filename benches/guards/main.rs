@@ -23,6 +23,7 @@ mod memory;
 mod object;
 mod postgres;
 mod rounds;
+mod sql;
 mod sqlite;
 
 use std::{future::Future, pin::Pin};

@@ -2,15 +2,36 @@
 
 use std::sync::OnceLock;
 
-use fencepost::fence::{enforcement, sql::{GuardTable, GuardedTable, WriteOutcome}};
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySql, MySqlConnection};
+use fencepost::fence::{
+    enforcement::Dialect,
+    sql::{GuardTable, GuardedTable, WriteOutcome},
+};
+use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::{
-    ROWS, at, body,
+    at, body,
     databases::{Mariadb, Sync},
-    rounds::{self, Variant, Writes},
-    row, rules, sequencers,
+    rounds::{self, Writes},
+    row, sequencers,
+    sql::writers,
 };
+
+const SCHEMA: &str = "
+    CREATE TABLE plain (id BIGINT PRIMARY KEY, body TEXT NOT NULL);
+    CREATE TABLE guarded (id BIGINT PRIMARY KEY, body TEXT NOT NULL, fencing_token BIGINT NOT NULL DEFAULT 0);
+    CREATE TABLE enforced LIKE guarded;
+";
+
+writers!(
+    sqlx::MySql,
+    Dialect::MariaDb,
+    "START TRANSACTION",
+    [
+        "UPDATE plain SET body = ? WHERE id = ?",
+        "UPDATE guarded SET body = ?, fencing_token = ? WHERE id = ? AND fencing_token <= ?",
+        "UPDATE enforced SET body = ?, fencing_token = ? WHERE id = ?"
+    ]
+);
 
 pub(crate) async fn measure(writers: u64) {
     static SERVER: OnceLock<Option<Mariadb>> = OnceLock::new();
@@ -20,72 +41,13 @@ pub(crate) async fn measure(writers: u64) {
         return;
     };
     let url = server.fresh("guards").await;
-    let mut connection = MySqlConnection::connect(&url).await.unwrap();
-    for sql in [
-        "CREATE TABLE plain (id BIGINT PRIMARY KEY, body TEXT NOT NULL)",
-        "CREATE TABLE guarded (id BIGINT PRIMARY KEY, body TEXT NOT NULL, fencing_token BIGINT NOT NULL DEFAULT 0)",
-    ] {
-        connection.execute(sql).await.unwrap();
-    }
-    for id in 0..writers * ROWS {
-        for sql in [
-            "INSERT INTO plain (id, body) VALUES (?, '')",
-            "INSERT INTO guarded (id, body) VALUES (?, '')",
-        ] {
-            let fill = sqlx::query(sql).bind(id.cast_signed());
-            fill.execute(&mut connection).await.unwrap();
-        }
-    }
-    let each = async |make: fn(u64, MySqlConnection) -> Box<dyn Writes>| {
-        let mut all = Vec::new();
-        for writer in 0..writers {
-            all.push(make(writer, MySqlConnection::connect(&url).await.unwrap()));
-        }
-        all
+    // The guard table's statements want READ COMMITTED, or a transaction that begins with them.
+    let connect = async || {
+        let mut connection = Connection::connect(&url).await.unwrap();
+        let level = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+        sqlx::query(level).execute(&mut connection).await.unwrap();
+        connection
     };
-    let variants = vec![
-        Variant::new("unguarded", 0, each(plain).await),
-        Variant::new("token in the row, statement", 0, each(statement).await),
-        Variant::new(
-            "unguarded, in a transaction",
-            2,
-            each(plain_in_transaction).await,
-        ),
-    ];
+    let variants = variants(writers, SCHEMA, connect).await;
     rounds::measure("mariadb", 1, variants).await;
-}
-
-fn plain(writer: u64, mut connection: MySqlConnection) -> Box<dyn Writes> {
-    Box::new(async move |n| {
-        let write = sqlx::query("UPDATE plain SET body = ? WHERE id = ?");
-        let write = write.bind(body(n)).bind(row(writer, n).cast_signed());
-        write.execute(&mut connection).await.unwrap();
-    })
-}
-
-fn statement(writer: u64, mut connection: MySqlConnection) -> Box<dyn Writes> {
-    Box::new(async move |n| {
-        let id = row(writer, n);
-        let token = sequencer(id).token.as_i64();
-        let write = sqlx::query(
-            "UPDATE guarded SET body = ?, fencing_token = ? WHERE id = ? AND fencing_token <= ?",
-        );
-        let write = write
-            .bind(body(n))
-            .bind(token)
-            .bind(id.cast_signed())
-            .bind(token);
-        let done = write.execute(&mut connection).await.unwrap();
-        assert_eq!(done.rows_affected(), 1);
-    })
-}
-
-fn plain_in_transaction(writer: u64, mut connection: MySqlConnection) -> Box<dyn Writes> {
-    Box::new(async move |n| {
-        let mut transaction = connection.begin().await.unwrap();
-        let write = sqlx::query("UPDATE plain SET body = ? WHERE id = ?");
-        let write = write.bind(body(n)).bind(row(writer, n).cast_signed());
-        write.execute(&mut *transaction).await.unwrap();
-        transaction.commit().await.unwrap();
-    })
 }
