@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     members::Members,
-    registers::{GuardedRead, Registers},
+    registers::{GuardedRead, LEDGER, Registers},
     script::{Order, Role, Said, Update},
 };
 
@@ -78,7 +78,7 @@ impl<'r> Player<'r> {
         Self {
             role,
             client,
-            resource: ResourceName::new("ledger").unwrap(),
+            resource: ResourceName::new(LEDGER).unwrap(),
             holder: Holder::new(format!("client-{}", role.number)).unwrap(),
             ttl: Ttl::from_ms(role.ttl_ms).unwrap(),
             registers: Registers::open(&role.database).await,
@@ -113,7 +113,10 @@ impl<'r> Player<'r> {
         let number = self.number;
         self.number += self.role.clients;
 
-        let fenced = self.registers.read_fenced(&sequencer).await;
+        let fenced = self
+            .registers
+            .read_fenced(&sequencer, self.holder.as_str())
+            .await;
         let unfenced = self.registers.read_unfenced().await;
         if let Err(lost) = held.check() {
             give_up(&lost.to_string());

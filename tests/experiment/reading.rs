@@ -12,14 +12,14 @@ use fencepost::{
 use crate::{
     databases,
     members::Members,
-    registers::{GuardedRead, Registers},
+    registers::{GuardedRead, ISSUER, LEDGER, Registers},
     script::Outcome,
 };
 
 fn holder(token: u64) -> Sequencer {
     Sequencer {
-        issuer: IssuerName::new("fencepost").unwrap(),
-        resource: ResourceName::new("ledger").unwrap(),
+        issuer: IssuerName::new(ISSUER).unwrap(),
+        resource: ResourceName::new(LEDGER).unwrap(),
         token: TokenValue::new(token).unwrap(),
     }
 }
@@ -27,13 +27,11 @@ fn holder(token: u64) -> Sequencer {
 /// The registers, empty; `None` without a PostgreSQL.
 async fn registers() -> Option<Registers> {
     let database = databases::postgres()?.fresh("reading").await;
-    let registers = Registers::open(&database).await;
-    registers.create().await;
-    Some(registers)
+    Some(Registers::create(&database).await)
 }
 
 async fn read(registers: &Registers, holder: &Sequencer) -> Members {
-    match registers.read_fenced(holder).await {
+    match registers.read_fenced(holder, "a holder").await {
         GuardedRead::Read(members) => members,
         GuardedRead::Not(outcome) => panic!("{outcome:?}"),
     }

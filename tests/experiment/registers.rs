@@ -1,18 +1,26 @@
 //! The two registers, and how a careful and a careless program update them.
 //!
-//! Both are a row with a set in it. Both programs read, add a number, and write back. Only the fenced one
-//! carries its token into the database, in two places:
+//! Both are a row with a set in it. Both programs read, add a number, and write back. The careless one is
+//! plain SQL. The careful one goes through [`GuardedTable`], and carries its token into the database in two
+//! places:
 //!
 //! * **The read raises the mark.** Otherwise a holder could read, an older one could still write, and then
 //!   the holder would write over it: no token out of order, and yet an acknowledged update gone.
 //!   `reading.rs` shows it.
 //! * **The write is refused when the mark is higher**, in the same statement.
 
-use std::{future::Future, time::Duration};
+use std::{fmt::Display, future::Future, time::Duration};
 
-use fencepost::sequencer::Sequencer;
+use fencepost::{
+    fence::{
+        Rules,
+        sql::{GuardedTable, RowWrite, SqlError, WriteOutcome},
+    },
+    resource::ResourceName,
+    sequencer::Sequencer,
+};
 use sqlx::{
-    Executor as _, PgPool, Row as _,
+    Executor as _, PgPool, Postgres, Row as _,
     postgres::{PgPoolOptions, PgRow},
 };
 
@@ -27,6 +35,7 @@ const SCHEMA: &str = r"
     CREATE TABLE fenced (
         name TEXT PRIMARY KEY,
         members BYTEA NOT NULL,
+        read_by TEXT NOT NULL DEFAULT '',
         fencing_token BIGINT NOT NULL DEFAULT 0
     );
     CREATE TABLE unfenced (LIKE fenced INCLUDING ALL);
@@ -46,11 +55,11 @@ const SCHEMA: &str = r"
     INSERT INTO unfenced (name, members) VALUES ('ledger', '');
 ";
 
-/// Reads, and raises the mark in the same statement.
-const READ_FENCED: &str = "UPDATE fenced SET fencing_token = $1 \
-     WHERE name = 'ledger' AND fencing_token <= $1 RETURNING members";
-const WRITE_FENCED: &str = "UPDATE fenced SET members = $2, fencing_token = $1 \
-     WHERE name = 'ledger' AND fencing_token <= $1";
+/// The row of each table that is the register, and the resource that protects it.
+pub(crate) const LEDGER: &str = "ledger";
+/// Who issues the tokens: the guard takes no others.
+pub(crate) const ISSUER: &str = "experiment";
+
 /// The token is stored for the record alone; nothing is compared.
 const WRITE_UNFENCED: &str =
     "UPDATE unfenced SET members = $2, fencing_token = $1 WHERE name = 'ledger'";
@@ -67,41 +76,68 @@ pub(crate) enum GuardedRead {
 #[derive(Clone, Debug)]
 pub(crate) struct Registers {
     pool: PgPool,
+    fenced: GuardedTable<Postgres>,
 }
 
 impl Registers {
+    /// Makes both registers, empty, in a database that has neither.
+    pub(crate) async fn create(url: &str) -> Self {
+        pool(url).await.execute(SCHEMA).await.unwrap();
+        Self::open(url).await
+    }
+
     pub(crate) async fn open(url: &str) -> Self {
-        let pool = PgPoolOptions::new().max_connections(2);
-        let pool = pool.acquire_timeout(STATEMENT_TIMEOUT).connect(url);
-        Self {
-            pool: pool.await.unwrap(),
+        let pool = pool(url).await;
+        let mut connection = pool.acquire().await.unwrap();
+        let rules = Rules::issued_by(ISSUER.parse().unwrap());
+        let fenced = GuardedTable::open(
+            &mut *connection,
+            "fenced",
+            &["name"],
+            "fencing_token",
+            rules,
+        );
+        let fenced = fenced.await.unwrap();
+        Self { pool, fenced }
+    }
+
+    /// The careful program's read. It raises the mark first, by a guarded write that leaves the value alone.
+    pub(crate) async fn read_fenced(&self, sequencer: &Sequencer, reader: &str) -> GuardedRead {
+        let raise = self.row(sequencer).set("read_by", reader.to_owned());
+        let raised = self.write(raise).await;
+        if raised != Outcome::Acknowledged {
+            return GuardedRead::Not(raised);
         }
-    }
-
-    /// Makes both registers, empty.
-    pub(crate) async fn create(&self) {
-        self.pool.execute(SCHEMA).await.unwrap();
-    }
-
-    /// The careful program's read.
-    pub(crate) async fn read_fenced(&self, sequencer: &Sequencer) -> GuardedRead {
-        let read = sqlx::query(READ_FENCED).bind(sequencer.token.as_i64());
-        match bounded(read.fetch_optional(&self.pool)).await {
-            Ok(Some(row)) => GuardedRead::Read(members(&row)),
-            Ok(None) => GuardedRead::Not(self.refused().await),
+        let read = sqlx::query("SELECT members FROM fenced WHERE name = 'ledger'");
+        match bounded(read.fetch_one(&self.pool)).await {
+            Ok(row) => GuardedRead::Read(members(&row)),
             Err(unknown) => GuardedRead::Not(unknown),
         }
     }
 
     /// The careful program's write.
     pub(crate) async fn write_fenced(&self, sequencer: &Sequencer, members: &Members) -> Outcome {
-        let token = sequencer.token.as_i64();
-        let write = sqlx::query(WRITE_FENCED)
-            .bind(token)
-            .bind(members.as_bytes());
-        match bounded(write.execute(&self.pool)).await {
-            Ok(done) if done.rows_affected() == 1 => Outcome::Acknowledged,
-            Ok(_) => self.refused().await,
+        let value = members.as_bytes().to_vec();
+        self.write(self.row(sequencer).set("members", value)).await
+    }
+
+    /// A guarded write to the register, with nothing set yet.
+    fn row(&self, sequencer: &Sequencer) -> RowWrite<'_, Postgres> {
+        let ledger = ResourceName::new(LEDGER).unwrap();
+        self.fenced.write(&ledger, sequencer).key(LEDGER)
+    }
+
+    async fn write(&self, write: RowWrite<'_, Postgres>) -> Outcome {
+        let written = async {
+            let mut connection = self.pool.acquire().await?;
+            write.update(&mut connection).await
+        };
+        match bounded::<_, SqlError>(written).await {
+            Ok(WriteOutcome::Written) => Outcome::Acknowledged,
+            Ok(WriteOutcome::Stale { required, .. }) => Outcome::Stale {
+                required: required.get(),
+            },
+            Ok(other) => panic!("the register is there, and its resource is right: {other:?}"),
             Err(unknown) => unknown,
         }
     }
@@ -121,17 +157,6 @@ impl Registers {
             .bind(members.as_bytes());
         match bounded(write.execute(&self.pool)).await {
             Ok(_) => Outcome::Acknowledged,
-            Err(unknown) => unknown,
-        }
-    }
-
-    /// Marks only rise, so the mark of a moment later is high enough to say what was required.
-    async fn refused(&self) -> Outcome {
-        let mark = sqlx::query("SELECT fencing_token FROM fenced WHERE name = 'ledger'");
-        match bounded(mark.fetch_one(&self.pool)).await {
-            Ok(row) => Outcome::Stale {
-                required: u64::try_from(row.get::<i64, _>(0)).unwrap(),
-            },
             Err(unknown) => unknown,
         }
     }
@@ -161,8 +186,16 @@ fn members(row: &PgRow) -> Members {
     Members::from_bytes(row.get(0))
 }
 
+async fn pool(url: &str) -> PgPool {
+    let pool = PgPoolOptions::new().max_connections(2);
+    let pool = pool.acquire_timeout(STATEMENT_TIMEOUT).connect(url);
+    pool.await.unwrap()
+}
+
 /// An error or a silence leaves open what happened.
-async fn bounded<T>(statement: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Outcome> {
+async fn bounded<T, E: Display>(
+    statement: impl Future<Output = Result<T, E>>,
+) -> Result<T, Outcome> {
     let unknown = |why: String| Outcome::Unknown { why };
     match tokio::time::timeout(STATEMENT_TIMEOUT, statement).await {
         Ok(done) => done.map_err(|error| unknown(error.to_string())),

@@ -8,7 +8,7 @@ use crate::{
     client, databases,
     nodes::Cluster,
     process::ClientProcess,
-    registers::Registers,
+    registers::{ISSUER, Registers},
     report::{Report, Side, Verdict},
     script::{Order, Outcome, Role, Said},
     settings::Settings,
@@ -44,9 +44,9 @@ fn what_a_stopped_holder_writes_late_is_refused_and_nothing_is_lost() {
 }
 
 async fn run(settings: Settings, database: String) -> Report {
-    let registers = Registers::open(&database).await;
-    registers.create().await;
+    let registers = Registers::create(&database).await;
     let mut cluster = Cluster::planned(3).await;
+    cluster.set("issuer", ISSUER);
     cluster.start_all();
     cluster.ready().await;
 
