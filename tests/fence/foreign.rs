@@ -7,7 +7,21 @@ use fencepost::fence::{
     sql::{SqlGuard, WriteOutcome},
 };
 
-use crate::scene::{ACCOUNT, Database, issuer, resource, rules, sequencer, sequencer_for, token};
+use crate::{
+    scene::{ACCOUNT, issuer, resource, rules, sequencer, sequencer_for, token},
+    sql::{
+        database::{Database, Server},
+        on_each_database,
+    },
+};
+
+on_each_database!(
+    the_table_of_marks_refuses_another_issuer,
+    the_table_of_marks_holds_to_the_first_issuer_without_a_told_one,
+    a_guard_told_another_issuer_than_its_marks_have_compares_nothing,
+    a_table_of_marks_for_one_resource_refuses_others,
+    a_row_is_written_only_under_the_resource_that_protects_it,
+);
 
 fn of_another_issuer(presented: &str) -> Foreign {
     Foreign::Issuer {
@@ -33,29 +47,34 @@ async fn refuses_another_issuer(guard: impl Guard) {
     assert_eq!((mark.issuer, mark.token), (issuer("bank"), token(5)));
 }
 
-async fn sql_guard(rules: Rules) -> (Database, SqlGuard<sqlx::Sqlite>) {
-    let database = Database::new().await;
-    let guard = SqlGuard::new(database.pool(1).await, database.marks(rules).await);
-    (database, guard)
+async fn sql_guard<DB: Server>(database: &Database<DB>, rules: Rules) -> SqlGuard<DB> {
+    SqlGuard::new(database.pool(1).await, database.marks(rules).await)
+}
+
+async fn the_table_of_marks_refuses_another_issuer<DB: Server>(database: Database<DB>) {
+    refuses_another_issuer(sql_guard(&database, rules()).await).await;
+}
+
+async fn the_table_of_marks_holds_to_the_first_issuer_without_a_told_one<DB: Server>(
+    database: Database<DB>,
+) {
+    refuses_another_issuer(sql_guard(&database, Rules::default()).await).await;
 }
 
 #[tokio::test]
 async fn a_token_of_another_issuer_is_foreign() {
     refuses_another_issuer(MemoryGuard::new(rules())).await;
-    let (_database, guard) = sql_guard(rules()).await;
-    refuses_another_issuer(guard).await;
 }
 
 #[tokio::test]
 async fn without_a_told_issuer_the_first_one_seen_counts() {
     refuses_another_issuer(MemoryGuard::new(Rules::default())).await;
-    let (_database, guard) = sql_guard(Rules::default()).await;
-    refuses_another_issuer(guard).await;
 }
 
-#[tokio::test]
-async fn a_guard_told_another_issuer_than_its_marks_have_compares_nothing() {
-    let (database, guard) = sql_guard(rules()).await;
+async fn a_guard_told_another_issuer_than_its_marks_have_compares_nothing<DB: Server>(
+    database: Database<DB>,
+) {
+    let guard = sql_guard(&database, rules()).await;
     assert_eq!(guard.admit(&sequencer(5)).await.unwrap(), Verdict::Admitted);
     let renamed = Rules::issued_by(issuer("new-bank"));
     let guard = SqlGuard::new(database.pool(1).await, database.marks(renamed).await);
@@ -66,33 +85,37 @@ async fn a_guard_told_another_issuer_than_its_marks_have_compares_nothing() {
     assert_eq!(verdict, Verdict::Foreign(of_another_issuer("new-bank")));
 }
 
-#[tokio::test]
-async fn a_token_for_another_resource_is_foreign_to_a_guard_of_one() {
-    let only = || rules().only(resource(ACCOUNT));
+async fn refuses_another_resource(guard: impl Guard) {
     let stray = sequencer_for("bank", "account/2", 9);
     let expected = Verdict::Foreign(Foreign::Resource {
         presented: resource("account/2"),
         expected: resource(ACCOUNT),
     });
-    let guard = MemoryGuard::new(only());
     assert_eq!(guard.admit(&stray).await.unwrap(), expected);
-    let (_database, guard) = sql_guard(only()).await;
-    assert_eq!(guard.admit(&stray).await.unwrap(), expected);
-    assert_eq!(
-        guard.high_water(&resource("account/2")).await.unwrap(),
-        None
-    );
+    let mark = guard.high_water(&resource("account/2")).await.unwrap();
+    assert_eq!(mark, None);
 }
 
 #[tokio::test]
-async fn a_row_is_written_only_under_the_resource_that_protects_it() {
-    let database = Database::new().await;
+async fn a_token_for_another_resource_is_foreign_to_a_guard_of_one() {
+    let only = rules().only(resource(ACCOUNT));
+    refuses_another_resource(MemoryGuard::new(only)).await;
+}
+
+async fn a_table_of_marks_for_one_resource_refuses_others<DB: Server>(database: Database<DB>) {
+    let only = rules().only(resource(ACCOUNT));
+    refuses_another_resource(sql_guard(&database, only).await).await;
+}
+
+async fn a_row_is_written_only_under_the_resource_that_protects_it<DB: Server>(
+    database: Database<DB>,
+) {
     let (accounts, mut connection) = (database.accounts(rules()).await, database.connect().await);
     let stray = sequencer_for("bank", "account/2", 9);
     let write = accounts
         .write(&resource(ACCOUNT), &stray)
-        .key(1)
-        .set("balance", 9);
+        .key(DB::number(1))
+        .set("balance", DB::number(9));
     let expected = Foreign::Resource {
         presented: resource("account/2"),
         expected: resource(ACCOUNT),
@@ -103,8 +126,8 @@ async fn a_row_is_written_only_under_the_resource_that_protects_it() {
     let forged = sequencer_for("casino", ACCOUNT, 9);
     let write = accounts
         .write(&resource(ACCOUNT), &forged)
-        .key(1)
-        .set("balance", 9);
+        .key(DB::number(1))
+        .set("balance", DB::number(9));
     let outcome = write.upsert(&mut connection).await.unwrap();
     assert_eq!(outcome, WriteOutcome::Foreign(of_another_issuer("casino")));
     assert_eq!(database.account(1).await, Some((0, 0)));

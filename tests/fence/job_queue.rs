@@ -8,7 +8,10 @@ use fencepost::{
 use serde::{Deserialize, Serialize};
 use sqlx::{Executor as _, SqlitePool};
 
-use crate::scene::{ACCOUNT, Database, issuer, rules, sequencer, sequencer_for};
+use crate::{
+    scene::{ACCOUNT, issuer, rules, sequencer, sequencer_for},
+    sql::database::Database,
+};
 
 /// A message: the envelope, and fields of its own beside it.
 #[derive(Serialize, Deserialize)]
@@ -28,7 +31,7 @@ struct Queue {
 type Row = (i64, String, Option<String>);
 
 impl Queue {
-    async fn new(database: &Database) -> Self {
+    async fn new(database: &Database<sqlx::Sqlite>) -> Self {
         let pool = database.pool(4).await;
         let jobs = "CREATE TABLE jobs (id INTEGER PRIMARY KEY, payload TEXT NOT NULL,
             state TEXT NOT NULL DEFAULT 'waiting', note TEXT)";
@@ -114,7 +117,7 @@ fn row(id: i64, state: &str, note: Option<&str>) -> Row {
 
 #[tokio::test]
 async fn a_job_is_done_under_the_grant_of_whoever_queued_it() {
-    let database = Database::new().await;
+    let database = Database::<sqlx::Sqlite>::new().await.unwrap();
     let queue = Queue::new(&database).await;
     context::scope(sequencer(7), queue.put(5)).await;
     assert!(queue.work().await);
@@ -128,7 +131,7 @@ async fn a_job_is_done_under_the_grant_of_whoever_queued_it() {
 
 #[tokio::test]
 async fn a_job_that_became_stale_while_it_waited_is_refused_and_stays_visible_as_such() {
-    let database = Database::new().await;
+    let database = Database::<sqlx::Sqlite>::new().await.unwrap();
     let queue = Queue::new(&database).await;
     // The old holder queued before it lost its lease, the new one after; the new one's job is worked
     // off first, as queues with several workers do.
@@ -145,7 +148,7 @@ async fn a_job_that_became_stale_while_it_waited_is_refused_and_stays_visible_as
 
 #[tokio::test]
 async fn many_workers_keep_each_job_under_its_own_grant() {
-    let database = Database::new().await;
+    let database = Database::<sqlx::Sqlite>::new().await.unwrap();
     let queue = std::sync::Arc::new(Queue::new(&database).await);
     for n in 1..=40 {
         let grant = sequencer_for("bank", &format!("account/{n}"), 100 - n);
@@ -169,7 +172,7 @@ async fn many_workers_keep_each_job_under_its_own_grant() {
 
 #[tokio::test]
 async fn a_message_without_a_usable_envelope_changes_nothing() {
-    let database = Database::new().await;
+    let database = Database::<sqlx::Sqlite>::new().await.unwrap();
     let queue = Queue::new(&database).await;
     for (payload, _) in MESSAGES {
         queue.put_text(payload).await;

@@ -5,15 +5,11 @@
     reason = "a test reads clocks to bound its waiting, and a panic is its failure"
 )]
 
-mod concurrent;
 mod conformance;
 mod context;
 #[path = "../databases/mod.rs"]
 mod databases;
-mod documents;
 mod foreign;
-mod guard_table;
-mod guarded_row;
 mod http;
 mod job_queue;
 mod memory;
@@ -21,4 +17,4 @@ mod model;
 mod private_servers;
 mod promise;
 mod scene;
-mod unfit;
+mod sql;

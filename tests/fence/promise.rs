@@ -4,10 +4,16 @@
 use fencepost::fence::{
     EqualTokens, Guard, Rules, Verdict,
     memory::MemoryGuard,
-    sql::{SqlGuard, WriteOutcome},
+    sql::{GuardTable, SqlGuard, WriteOutcome},
 };
 
-use crate::scene::{ACCOUNT, Database, resource, rules, sequencer, sequencer_for, token};
+use crate::{
+    scene::{ACCOUNT, resource, rules, sequencer, sequencer_for, token},
+    sql::{
+        database::{Database, Server},
+        on_each_database,
+    },
+};
 
 fn stale(presented: u64, required: u64) -> Verdict {
     Verdict::Stale {
@@ -70,23 +76,77 @@ async fn keeps_resources_apart(guard: impl Guard) {
     );
 }
 
-async fn table(rules: Rules) -> (Database, SqlGuard<sqlx::Sqlite>) {
-    let database = Database::new().await;
-    let guard = SqlGuard::new(database.pool(2).await, database.marks(rules).await);
-    (database, guard)
+async fn tells_apart_what_a_float_cannot(guard: impl Guard) {
+    let even = 1 << 53;
+    let odd = guard.admit(&sequencer(even + 1)).await.unwrap();
+    assert_eq!(odd, Verdict::Admitted);
+    let verdict = guard.admit(&sequencer(even)).await.unwrap();
+    assert_eq!(verdict, stale(even, even + 1));
+}
+
+fn once() -> Rules {
+    rules().equal_tokens(EqualTokens::Once)
 }
 
 #[tokio::test]
 async fn rejects_a_lower_token_after_a_higher_one_is_accepted() {
     rejects_a_lower_token(MemoryGuard::new(rules())).await;
-    let (_database, guard) = table(rules()).await;
-    rejects_a_lower_token(guard).await;
+}
 
-    let database = Database::new().await;
+#[tokio::test]
+async fn accepts_repeated_writes_with_the_same_token() {
+    accepts_repeated_tokens(MemoryGuard::new(rules())).await;
+}
+
+#[tokio::test]
+async fn each_token_writes_once_where_that_is_asked_for() {
+    admits_each_token_once(MemoryGuard::new(once())).await;
+}
+
+#[tokio::test]
+async fn a_mark_is_of_one_resource_by_its_exact_name() {
+    keeps_resources_apart(MemoryGuard::new(rules())).await;
+}
+
+#[tokio::test]
+async fn tokens_that_a_float_cannot_tell_apart_are_told_apart() {
+    tells_apart_what_a_float_cannot(MemoryGuard::new(rules())).await;
+}
+
+on_each_database!(
+    the_table_of_marks_keeps_the_promise,
+    the_table_of_marks_admits_each_token_once_where_that_is_asked_for,
+    a_row_rejects_a_lower_token_after_a_higher_one_is_accepted,
+    a_row_accepts_repeated_writes_with_the_same_token,
+    a_row_takes_each_token_once_where_that_is_asked_for,
+);
+
+async fn the_table_of_marks_keeps_the_promise<DB: Server>(database: Database<DB>) {
+    let guard = async |table| {
+        let mut connection = database.connect().await;
+        let marks = GuardTable::<DB>::create(&mut connection, table, rules());
+        SqlGuard::new(database.pool(2).await, marks.await.unwrap())
+    };
+    rejects_a_lower_token(guard("marks_1").await).await;
+    accepts_repeated_tokens(guard("marks_2").await).await;
+    keeps_resources_apart(guard("marks_3").await).await;
+    tells_apart_what_a_float_cannot(guard("marks_4").await).await;
+}
+
+async fn the_table_of_marks_admits_each_token_once_where_that_is_asked_for<DB: Server>(
+    database: Database<DB>,
+) {
+    let marks = database.marks(once()).await;
+    admits_each_token_once(SqlGuard::new(database.pool(2).await, marks)).await;
+}
+
+async fn a_row_rejects_a_lower_token_after_a_higher_one_is_accepted<DB: Server>(
+    database: Database<DB>,
+) {
     let (accounts, mut connection) = (database.accounts(rules()).await, database.connect().await);
     let mut write = async |value, balance: i64| {
         let write = accounts.write(&resource(ACCOUNT), &sequencer(value));
-        let write = write.key(1).set("balance", balance);
+        let write = write.key(DB::number(1)).set("balance", DB::number(balance));
         write.update(&mut connection).await.unwrap()
     };
     assert_eq!(write(7, 70).await, WriteOutcome::Written);
@@ -100,72 +160,37 @@ async fn rejects_a_lower_token_after_a_higher_one_is_accepted() {
     assert_eq!(database.account(1).await, Some((80, 8)));
 }
 
-#[tokio::test]
-async fn accepts_repeated_writes_with_the_same_token() {
-    accepts_repeated_tokens(MemoryGuard::new(rules())).await;
-    let (_database, guard) = table(rules()).await;
-    accepts_repeated_tokens(guard).await;
-
-    let database = Database::new().await;
+async fn a_row_accepts_repeated_writes_with_the_same_token<DB: Server>(database: Database<DB>) {
     let (accounts, mut connection) = (database.accounts(rules()).await, database.connect().await);
-    for balance in 1..=5 {
-        let write = accounts.write(&resource(ACCOUNT), &sequencer(7));
-        let write = write.key(1).set("balance", balance);
-        let outcome = write.update(&mut connection).await.unwrap();
+    // Twice the same balance: a client that counts changed rows would see none.
+    for balance in [1, 2, 2, 2, 3] {
+        let write = || {
+            let write = accounts.write(&resource(ACCOUNT), &sequencer(7));
+            write.key(DB::number(1)).set("balance", DB::number(balance))
+        };
+        let outcome = write().update(&mut connection).await.unwrap();
+        assert_eq!(outcome, WriteOutcome::Written);
+        let outcome = write().upsert(&mut connection).await.unwrap();
         assert_eq!(outcome, WriteOutcome::Written);
         assert_eq!(database.account(1).await, Some((balance, 7)));
     }
 }
 
-#[tokio::test]
-async fn each_token_writes_once_where_that_is_asked_for() {
-    let once = || rules().equal_tokens(EqualTokens::Once);
-    admits_each_token_once(MemoryGuard::new(once())).await;
-    let (_database, guard) = table(once()).await;
-    admits_each_token_once(guard).await;
-
-    let database = Database::new().await;
+async fn a_row_takes_each_token_once_where_that_is_asked_for<DB: Server>(database: Database<DB>) {
     let (accounts, mut connection) = (database.accounts(once()).await, database.connect().await);
-    let mut write = async |value| {
-        let write = accounts.write(&resource(ACCOUNT), &sequencer(value));
-        let write = write.key(1).set("balance", 1);
-        write.upsert(&mut connection).await.unwrap()
-    };
-    assert_eq!(write(7).await, WriteOutcome::Written);
     let refused = WriteOutcome::Stale {
         presented: token(7),
         required: token(8),
     };
-    assert_eq!(write(7).await, refused);
-    assert_eq!(write(8).await, WriteOutcome::Written);
-}
-
-#[tokio::test]
-async fn a_mark_is_of_one_resource_by_its_exact_name() {
-    keeps_resources_apart(MemoryGuard::new(rules())).await;
-    let (_database, guard) = table(rules()).await;
-    keeps_resources_apart(guard).await;
-}
-
-#[tokio::test]
-async fn tokens_that_a_float_cannot_tell_apart_are_told_apart() {
-    let even = 1 << 53;
-    let guard = MemoryGuard::new(rules());
-    assert_eq!(
-        guard.admit(&sequencer(even + 1)).await.unwrap(),
-        Verdict::Admitted
-    );
-    assert_eq!(
-        guard.admit(&sequencer(even)).await.unwrap(),
-        stale(even, even + 1)
-    );
-    let (_database, guard) = table(rules()).await;
-    assert_eq!(
-        guard.admit(&sequencer(even + 1)).await.unwrap(),
-        Verdict::Admitted
-    );
-    assert_eq!(
-        guard.admit(&sequencer(even)).await.unwrap(),
-        stale(even, even + 1)
-    );
+    // Account 2 is not there yet.
+    for id in [1, 2] {
+        let mut write = async |value| {
+            let write = accounts.write(&resource(ACCOUNT), &sequencer(value));
+            let write = write.key(DB::number(id)).set("balance", DB::number(1));
+            write.upsert(&mut connection).await.unwrap()
+        };
+        assert_eq!(write(7).await, WriteOutcome::Written);
+        assert_eq!(write(7).await, refused);
+        assert_eq!(write(8).await, WriteOutcome::Written);
+    }
 }

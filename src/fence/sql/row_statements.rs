@@ -36,7 +36,9 @@ impl<DB: Dialect> RowWrite<'_, DB> {
         sql.push(&table.table.quoted::<DB>()).push(" (");
         let set = self.columns.iter().map(|(column, _)| column);
         let all = table.key.iter().chain(set).chain([&table.token]);
-        sql.list(all, |sql, column| drop(sql.name(column.name())));
+        sql.list(all, |sql, column| {
+            sql.name(column.name());
+        });
         sql.push(") VALUES (");
         let set = self.columns.iter().map(|(_, value)| value);
         sql.list(self.key.iter().chain(set), |sql, value| value(sql));
@@ -48,7 +50,9 @@ impl<DB: Dialect> RowWrite<'_, DB> {
         let table = &self.table;
         let mut sql = self.insert_statement();
         sql.push(" ON CONFLICT (");
-        sql.list(&table.key, |sql, column| drop(sql.name(column.name())));
+        sql.list(&table.key, |sql, column| {
+            sql.name(column.name());
+        });
         sql.push(") DO UPDATE SET ");
         let set = self.columns.iter().map(|(column, _)| column);
         sql.list(set.chain([&table.token]), |sql, column| {

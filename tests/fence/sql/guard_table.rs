@@ -4,11 +4,24 @@ use fencepost::fence::{
     Verdict,
     sql::{GuardTable, SqlError},
 };
-use sqlx::{Connection as _, Executor as _};
+use sqlx::Connection as _;
 
-use crate::scene::{ACCOUNT, Database, resource, rules, sequencer, token};
+use crate::scene::{ACCOUNT, resource, rules, sequencer};
+use crate::sql::{
+    database::{Database, Server},
+    on_each_database,
+};
 
-async fn mark(database: &Database, guard: &GuardTable<sqlx::Sqlite>) -> Option<u64> {
+on_each_database!(
+    the_mark_commits_with_the_callers_writes_or_not_at_all,
+    a_crash_between_check_and_write_leaves_neither,
+    a_stale_token_ends_the_transaction_by_a_question_mark,
+    marks_outlive_the_process_that_wrote_them,
+    a_table_of_marks_that_is_not_one_is_refused_when_it_is_opened,
+    no_tool_can_put_text_or_nothing_where_a_mark_belongs,
+);
+
+async fn mark<DB: Server>(database: &Database<DB>, guard: &GuardTable<DB>) -> Option<u64> {
     let mut connection = database.connect().await;
     let mark = guard
         .mark(&mut connection, &resource(ACCOUNT))
@@ -17,9 +30,9 @@ async fn mark(database: &Database, guard: &GuardTable<sqlx::Sqlite>) -> Option<u
     mark.map(|mark| mark.token.get())
 }
 
-#[tokio::test]
-async fn the_mark_commits_with_the_callers_writes_or_not_at_all() {
-    let database = Database::new().await;
+async fn the_mark_commits_with_the_callers_writes_or_not_at_all<DB: Server>(
+    database: Database<DB>,
+) {
     let (guard, mut connection) = (database.marks(rules()).await, database.connect().await);
 
     let mut tx = connection.begin().await.unwrap();
@@ -27,7 +40,7 @@ async fn the_mark_commits_with_the_callers_writes_or_not_at_all() {
         guard.fenced(&mut tx, &sequencer(7)).await.unwrap(),
         Verdict::Admitted
     );
-    tx.execute("UPDATE accounts SET balance = 7 WHERE id = 1")
+    DB::run(&mut tx, "UPDATE accounts SET balance = 7 WHERE id = 1")
         .await
         .unwrap();
     tx.rollback().await.unwrap();
@@ -39,7 +52,7 @@ async fn the_mark_commits_with_the_callers_writes_or_not_at_all() {
         guard.fenced(&mut tx, &sequencer(5)).await.unwrap(),
         Verdict::Admitted
     );
-    tx.execute("UPDATE accounts SET balance = 5 WHERE id = 1")
+    DB::run(&mut tx, "UPDATE accounts SET balance = 5 WHERE id = 1")
         .await
         .unwrap();
     tx.commit().await.unwrap();
@@ -47,9 +60,7 @@ async fn the_mark_commits_with_the_callers_writes_or_not_at_all() {
     assert_eq!(database.account(1).await, Some((5, 0)));
 }
 
-#[tokio::test]
-async fn a_crash_between_check_and_write_leaves_neither() {
-    let database = Database::new().await;
+async fn a_crash_between_check_and_write_leaves_neither<DB: Server>(database: Database<DB>) {
     let (guard, mut connection) = (database.marks(rules()).await, database.connect().await);
     let mut tx = connection.begin().await.unwrap();
     assert_eq!(
@@ -70,17 +81,13 @@ async fn a_crash_between_check_and_write_leaves_neither() {
     assert_eq!(mark(&database, &guard).await, Some(6));
 }
 
-#[tokio::test]
-async fn a_stale_token_ends_the_transaction_by_a_question_mark() {
-    let database = Database::new().await;
+async fn a_stale_token_ends_the_transaction_by_a_question_mark<DB: Server>(database: Database<DB>) {
     let (guard, mut connection) = (database.marks(rules()).await, database.connect().await);
     let mut run = async |value: u64| -> Result<(), Box<dyn std::error::Error>> {
         let mut tx = connection.begin().await?;
         guard.fenced(&mut tx, &sequencer(value)).await?.admitted()?;
-        sqlx::query("UPDATE accounts SET balance = ? WHERE id = 1")
-            .bind(token(value).as_i64())
-            .execute(&mut *tx)
-            .await?;
+        let write = format!("UPDATE accounts SET balance = {value} WHERE id = 1");
+        DB::run(&mut tx, &write).await?;
         tx.commit().await?;
         Ok(())
     };
@@ -94,9 +101,7 @@ async fn a_stale_token_ends_the_transaction_by_a_question_mark() {
     run(7).await.unwrap();
 }
 
-#[tokio::test]
-async fn marks_outlive_the_process_that_wrote_them() {
-    let database = Database::new().await;
+async fn marks_outlive_the_process_that_wrote_them<DB: Server>(database: Database<DB>) {
     let (guard, mut connection) = (database.marks(rules()).await, database.connect().await);
     let mut tx = connection.begin().await.unwrap();
     assert_eq!(
@@ -112,37 +117,35 @@ async fn marks_outlive_the_process_that_wrote_them() {
     assert!(matches!(verdict, Verdict::Stale { .. }), "{verdict:?}");
 }
 
-#[tokio::test]
-async fn a_table_of_marks_that_is_not_one_is_refused_when_it_is_opened() {
-    let database = Database::new().await;
+async fn a_table_of_marks_that_is_not_one_is_refused_when_it_is_opened<DB: Server>(
+    database: Database<DB>,
+) {
     let mut connection = database.connect().await;
-    let missing = GuardTable::<sqlx::Sqlite>::open(&mut connection, "fencing_marks", rules()).await;
+    let missing = GuardTable::<DB>::open(&mut connection, "fencing_marks", rules()).await;
     assert!(
         matches!(missing, Err(SqlError::Unfit { .. })),
         "{missing:?}"
     );
-    let other = GuardTable::<sqlx::Sqlite>::create(&mut connection, "accounts", rules()).await;
+    let other = GuardTable::<DB>::create(&mut connection, "accounts", rules()).await;
     assert!(matches!(other, Err(SqlError::Unfit { .. })), "{other:?}");
-    let name = GuardTable::<sqlx::Sqlite>::create(
-        &mut connection,
-        "marks\"; DROP TABLE accounts; --",
-        rules(),
-    );
+    let name =
+        GuardTable::<DB>::create(&mut connection, "marks\"; DROP TABLE accounts; --", rules());
     let error = name.await.unwrap_err();
     assert!(matches!(error, SqlError::Identifier { .. }), "{error}");
     assert_eq!(database.account(1).await, Some((0, 0)));
 }
 
-#[tokio::test]
-async fn no_tool_can_put_text_or_nothing_where_a_mark_belongs() {
-    let database = Database::new().await;
-    let _guard = database.marks(rules()).await;
+async fn no_tool_can_put_text_or_nothing_where_a_mark_belongs<DB: Server>(database: Database<DB>) {
+    let guard = database.marks(rules()).await;
     let mut connection = database.connect().await;
-    for value in ["'ten'", "1.5", "NULL", "0", "-1", "9223372036854775808"] {
-        let insert = format!("INSERT INTO fencing_marks VALUES ('r', 'bank', {value})");
-        let refused = sqlx::query(sqlx::AssertSqlSafe(insert))
-            .execute(&mut connection)
-            .await;
+    let mut tx = connection.begin().await.unwrap();
+    let verdict = guard.fenced(&mut tx, &sequencer(7)).await.unwrap();
+    assert_eq!(verdict, Verdict::Admitted);
+    tx.commit().await.unwrap();
+    for value in ["'ten'", "NULL", "-1", "9223372036854775808"] {
+        let spoil = format!("UPDATE fencing_marks SET token = {value}");
+        let refused = DB::run(&mut connection, &spoil).await;
         assert!(refused.is_err(), "{value} was taken for a mark");
     }
+    assert_eq!(mark(&database, &guard).await, Some(7));
 }
