@@ -17,6 +17,7 @@ mod pipeline;
 mod ports;
 mod probes;
 mod refusals;
+mod register;
 mod serve;
 mod stopping;
 mod waiting;

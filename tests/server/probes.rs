@@ -46,7 +46,12 @@ async fn health_and_readiness_follow_the_leader() {
     for n in 0..3 {
         assert_eq!(get(&nodes, n, "/readyz").await.0, 200);
         assert_eq!(get(&nodes, n, "/healthz").await.0, 200);
-        for service in ["", "fencepost.v1.Issuer", "fencepost.v1.Cluster"] {
+        for service in [
+            "",
+            "fencepost.v1.Issuer",
+            "fencepost.v1.Cluster",
+            "fencepost.v1.Guard",
+        ] {
             eventually("it says that it serves", || async {
                 (serving(&nodes, n, service).await == ServingStatus::Serving).then_some(())
             })
@@ -73,6 +78,7 @@ async fn reflection_speaks_both_versions() {
     let wanted = [
         "fencepost.v1.Issuer",
         "fencepost.v1.Cluster",
+        "fencepost.v1.Guard",
         "grpc.health.v1.Health",
     ];
 

@@ -3,9 +3,11 @@
 //! Some of its commands talk to a cluster and some do not; [`LOCAL`] names the latter.
 
 mod probe;
+mod register;
+mod report;
 mod sql;
 
-use super::{connection, exit};
+use super::{caller, connection, exit};
 use clap::Subcommand;
 
 /// Arguments of `fencepost guard`.
@@ -19,7 +21,10 @@ A token protects nothing until the resource refuses lower ones. Make a table ref
   psql -v ON_ERROR_STOP=1 -f guard-accounts.sql bank           # apply it
 Hold a web service, in any language, to the contract of the headers:
   fencepost guard probe --list-checks
-  fencepost guard probe http://127.0.0.1:8080/accounts/{resource}      # writes: a test instance only"
+  fencepost guard probe http://127.0.0.1:8080/accounts/{resource}      # writes: a test instance only
+Or let the cluster be the guard of what has no table, and hear whether a restore went wrong:
+  fencepost guard admit door-7 65547 && open-door
+  fencepost guard report accounts 65547"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -33,29 +38,32 @@ enum Command {
     Sql(sql::Args),
     /// Hold an HTTP service, in any language, to the header contract
     Probe(probe::Args),
+    /// Present a token to the cluster's own guard register
+    Admit(register::AdmitArgs),
+    /// Show the highest token that the register has admitted for a resource
+    HighWater(register::HighWaterArgs),
+    /// Tell the issuer what guards have admitted, and hear whether it was ever issued
+    Report(report::Args),
 }
 
 /// The commands below `guard` that talk to no cluster, and therefore hide the connection options.
 const LOCAL: [&str; 2] = ["sql", "probe"];
 
-/// Hides the connection options where they have no meaning. They are offered once the command line knows
-/// of a command that has a use for them.
+/// Hides the connection options where they have no meaning.
 pub(crate) fn hide_connection(command: clap::Command) -> clap::Command {
-    let all_local = command
-        .get_subcommands()
-        .all(|command| LOCAL.contains(&command.get_name()));
-    let command = LOCAL.iter().fold(command, |command, name| {
+    LOCAL.iter().fold(command, |command, name| {
         command.mut_subcommand(name, connection::hide)
-    });
-    match all_local {
-        true => connection::hide(command),
-        false => command,
-    }
+    })
 }
 
-pub(crate) fn run(args: &Args, _connection: &connection::Options) -> exit::Outcome {
+pub(crate) fn run(args: &Args, connection: &connection::Options) -> exit::Outcome {
     match &args.command {
         Command::Sql(args) => sql::run(args),
         Command::Probe(args) => probe::run(args),
+        Command::Admit(args) => caller::run(connection, |caller| register::admit(args, caller)),
+        Command::HighWater(args) => {
+            caller::run(connection, |caller| register::high_water(args, caller))
+        }
+        Command::Report(args) => caller::run(connection, |caller| report::run(args, caller)),
     }
 }
