@@ -17,6 +17,7 @@ mod demo;
 mod dev;
 mod election;
 mod failures;
+mod guard_register;
 mod guard_sql;
 mod help;
 mod hold;

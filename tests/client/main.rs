@@ -15,6 +15,7 @@ mod leader;
 mod one_cluster;
 mod one_effect;
 mod pipeline;
+mod register;
 mod waiting;
 mod watching;
 

@@ -9,6 +9,7 @@
 use self::pipeline::PipelineAnswers;
 use fencepost::wire::failure::Failure;
 use fencepost::wire::v1::cluster_server::{Cluster, ClusterServer};
+use fencepost::wire::v1::guard_server::GuardServer;
 use fencepost::wire::v1::issuer_server::{Issuer, IssuerServer};
 use fencepost::wire::v1::*;
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
+mod guard;
 mod pipeline;
 pub(crate) mod watch;
 
@@ -149,6 +151,7 @@ impl Fake {
         let server = tonic::transport::Server::builder()
             .add_service(IssuerServer::new(node.clone()))
             .add_service(ClusterServer::new(node.clone()))
+            .add_service(GuardServer::new(node.clone()))
             .serve_with_incoming(TcpListenerStream::new(listener));
         let task = tokio::spawn(async move { server.await.unwrap() });
         Self {
