@@ -23,6 +23,7 @@ mod play;
 mod queues;
 mod register;
 mod request_ids;
+mod samples;
 mod scene;
 mod simulation;
 mod snapshots;

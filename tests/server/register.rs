@@ -417,7 +417,7 @@ async fn marks_are_counted_and_survive_a_restart_and_a_change_of_leader() {
     }
     let text = get(&nodes, leader, "/metrics").await.1;
     for line in [
-        "fencepost_guard_marks 3",
+        "fencepost_register_marks 3",
         "fencepost_admissions_total{verdict=\"admitted\"} 3",
         "fencepost_admissions_total{verdict=\"foreign\"} 0",
         "fencepost_calls_total{method=\"Admit\"} 3",

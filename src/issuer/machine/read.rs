@@ -117,6 +117,11 @@ impl Machine {
         self.marks.len()
     }
 
+    /// Every resource that was named in the register, by name, and its mark.
+    pub fn marks(&self) -> impl Iterator<Item = (&ResourceName, TokenValue)> {
+        self.marks.iter()
+    }
+
     /// Whether a token is accounted for: it was issued, or an operator or a restore has seen to it that
     /// all later ones are greater. Once it is, it stays so. A guard that has admitted one for which this
     /// is false may refuse the next holder.

@@ -15,8 +15,8 @@ use crate::{
 /// The version of the format.
 const VERSION: u32 = 1;
 
-/// A snapshot's line lists its grants only while they are few.
-const LISTED_GRANTS_MAX: usize = 1_000;
+/// A snapshot's line lists its grants, and its marks, only while they are few.
+const LISTED_MAX: usize = 1_000;
 
 /// What every line begins with.
 pub(super) struct Head {
@@ -76,7 +76,7 @@ pub(super) fn start(out: &mut Vec<u8>, head: &Head, life: &Life) {
 /// The leader's snapshot replaced the state; the entries up to here are not in this file.
 pub(super) fn snapshot(out: &mut Vec<u8>, head: &Head, machine: &Machine) {
     let mut line = head.line("snapshot");
-    if machine.live_grants() <= LISTED_GRANTS_MAX {
+    if machine.live_grants() <= LISTED_MAX {
         let grants = machine.grants().map(|grant| {
             json!({
                 "resource": grant.resource.as_str(),
@@ -85,6 +85,12 @@ pub(super) fn snapshot(out: &mut Vec<u8>, head: &Head, machine: &Machine) {
             })
         });
         line.insert("grants".to_owned(), grants.collect());
+    }
+    if machine.high_water_marks() <= LISTED_MAX {
+        let marks = machine.marks().map(
+            |(resource, token)| json!({ "resource": resource.as_str(), "token": digits(token) }),
+        );
+        line.insert("marks".to_owned(), marks.collect());
     }
     push(out, &line);
 }
@@ -253,7 +259,7 @@ mod tests {
     use super::*;
     use crate::{
         grant::Ttl,
-        issuer::{Acquire, AcquireOutcome, RequestKey},
+        issuer::{Acquire, AcquireOutcome, Admit, AdmitOutcome, RequestKey},
         resource::{Holder, ResourceName},
         token::Token,
     };
@@ -309,6 +315,33 @@ mod tests {
         assert_eq!(line["outcome"]["result"], "granted");
         assert_eq!(line["events"][0]["event"], "granted");
         assert_eq!(line["events"][0]["token"], "1152921504606846977");
+    }
+
+    #[test]
+    fn an_admission_names_its_resource_and_no_holder() {
+        let resource = ResourceName::new("door").unwrap();
+        let token = TokenValue::new(70_000).unwrap();
+        let admitted = RecordKind::Command {
+            command: Command::Admit(Admit {
+                resource: resource.clone(),
+                token,
+                once: true,
+                stamped_at_ms: 5,
+            }),
+            outcome: Outcome::Admit(AdmitOutcome::Admitted),
+            events: vec![Event::Admitted { resource, token }],
+        };
+        let mut out = Vec::new();
+        let head = Head::new(LogId::new(3, 4), [0x0f; 32], 1_000);
+        entry(&mut out, &head, &admitted);
+        let line: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(
+            line["command"],
+            json!({ "op": "admit", "resource": "door", "token": "70000", "once": true })
+        );
+        assert_eq!(line["outcome"]["result"], "admitted");
+        let events = json!([{ "event": "admitted", "resource": "door", "token": "70000" }]);
+        assert_eq!(line["events"], events);
     }
 
     #[test]

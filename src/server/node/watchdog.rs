@@ -128,7 +128,7 @@ impl Watchdog {
             due_leases: number(due),
             waiters: number(waiters),
             waiting_calls: number(self.waits.calls().count()),
-            guard_marks: number(marks),
+            register_marks: number(marks),
             last_token,
             watchers: history.watchers,
             history_bytes: history.bytes,

@@ -44,7 +44,7 @@ pub struct Snapshot {
     /// That wait at this node.
     pub waiting_calls: u64,
     /// Marks in the guard register.
-    pub guard_marks: u64,
+    pub register_marks: u64,
     /// Value of the last token.
     pub last_token: u64,
     /// Watches that are open.
@@ -88,7 +88,7 @@ impl Metrics {
         set(&levels.due_leases, now.due_leases);
         set(&levels.waiters, now.waiters);
         set(&levels.waiting_calls, now.waiting_calls);
-        set(&levels.guard_marks, now.guard_marks);
+        set(&levels.register_marks, now.register_marks);
         set(&levels.last_token, now.last_token);
         set(&levels.watchers, now.watchers);
         set(&levels.history_bytes, now.history_bytes);

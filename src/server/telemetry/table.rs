@@ -179,7 +179,7 @@ pub const METRICS: &[Metric] = &[
          superseded, detached.",
     ),
     gauge(
-        "fencepost_guard_marks",
+        "fencepost_register_marks",
         "Resources that have a mark in the guard register, in the state of this node; at most 1,000,000.",
     ),
     labelled(
