@@ -6,6 +6,9 @@
     reason = "a test reads clocks to bound its waiting, and a panic is its failure"
 )]
 
+#[path = "../interop/python/environment.rs"]
+mod environment;
+
 mod asking;
 mod calm;
 mod chaos;
