@@ -18,3 +18,5 @@ mod private_servers;
 mod promise;
 mod scene;
 mod sql;
+mod stores;
+mod unfit;
