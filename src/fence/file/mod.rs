@@ -13,7 +13,7 @@
 //! - a crash at any point leaves the one or the other, and a temporary file that the next write, or
 //!   the next [`FileStore::open`], does away with;
 //! - a process that dies gives its lock back, by the kernel's hand; one that is merely *stopped* under
-//!   the lock makes others fail with [`FileError::Busy`] after about ten seconds, and takes nothing from
+//!   the lock makes others fail with [`FileError::Busy`] after ten seconds ([`PATIENCE`]), and takes nothing from
 //!   them: the lock keeps the steps of a write together, the token decides who may write;
 //! - a write was accepted only when it is on disk.
 //!
@@ -25,7 +25,7 @@ mod error;
 mod place;
 mod turn;
 
-use std::{fs, io, path::PathBuf, sync::Arc};
+use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{resource::ResourceName, sequencer::Sequencer};
 
@@ -43,6 +43,9 @@ pub(super) use turn::Turns;
 
 /// The most bytes of one value, 64 MiB: each is written as a whole, from memory.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
+
+/// How long a write waits for one of another process, unless told otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A directory of fenced values: a [`ConditionalStore`] whose mutation is the new value.
 ///
@@ -65,6 +68,14 @@ impl FileStore {
         let turns = Turns::prepare(&root)?;
         let root = Arc::new(root);
         Ok(Self { root, turns })
+    }
+
+    /// Sets how long a write waits for one of another process, [`PATIENCE`] unless set, to the next 10 ms.
+    /// It need not fit the length of leases: what waits too long for its lease is stale by then.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.turns = self.turns.patience(patience);
+        self
     }
 
     /// The value of a resource and the mark under which it was written, as of one moment.

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::resource::ResourceName;
 
-use super::{FileError, place::sync_directory};
+use super::{FileError, PATIENCE, place::sync_directory};
 
 /// Lock files, so that writers of different resources seldom meet and a directory with a million
 /// values has not a million locks. A lock file is never removed: that would let two processes lock two
@@ -19,8 +19,7 @@ use super::{FileError, place::sync_directory};
 const LOCKS: u32 = 64;
 /// Where the locks and the temporary files are. No value's file has this name.
 const DIRECTORY: &str = ".fencepost";
-/// Tries to get a lock that another process has, before giving up: about ten seconds of pauses.
-const TRIES_MAX: u32 = 1_000;
+/// Between two tries to get a lock that another process has.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The turns of one directory. Tasks of this process queue up in order; other processes are asked for.
@@ -28,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(in crate::fence) struct Turns {
     directory: Arc<PathBuf>,
     here: Arc<[Arc<Mutex<()>>]>,
+    /// How often a lock that another process has is tried for.
+    tries_max: u128,
 }
 
 /// The right to write the files of one lock, until it is dropped.
@@ -64,11 +65,19 @@ impl Turns {
         let turns = Self {
             directory: Arc::new(directory),
             here,
-        };
+            tries_max: 0,
+        }
+        .patience(PATIENCE);
         for number in 0..LOCKS {
             turns.clean(number)?;
         }
         Ok(turns)
+    }
+
+    /// Sets how long to wait for other processes.
+    pub(in crate::fence) fn patience(mut self, patience: Duration) -> Self {
+        self.tries_max = 1 + patience.as_millis() / PAUSE.as_millis();
+        self
     }
 
     /// Removes the temporary file of a lock, unless somebody is just writing it.
@@ -91,7 +100,7 @@ impl Turns {
         let number = crc32c::crc32c(resource.as_str().as_bytes()) % LOCKS;
         let here = self.here[number as usize].clone().lock_owned().await;
         let path = self.lock(number);
-        for _ in 0..TRIES_MAX {
+        for _ in 0..self.tries_max {
             if let Some(file) = try_lock(&path)? {
                 return Ok(Turn {
                     _file: file,
