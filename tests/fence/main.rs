@@ -9,7 +9,6 @@ mod conformance;
 mod context;
 #[path = "../databases/mod.rs"]
 mod databases;
-mod documents;
 mod fenced;
 mod files;
 mod foreign;
@@ -23,5 +22,4 @@ mod promise;
 mod scene;
 mod sql;
 mod stores;
-mod unfit;
 mod watched;
