@@ -433,7 +433,7 @@ impl Unsettled {
     }
 }
 
-fn failed(status: &Status) -> Outcome {
+pub(crate) fn failed(status: &Status) -> Outcome {
     match judge(status) {
         (true, why) => Outcome::Unknown(why),
         (false, why) => Outcome::Failed(why),

@@ -44,7 +44,7 @@ pub(crate) async fn must_hold_with(
     let evidence = evidence(cluster, recorder, watched);
     for name in names {
         let verdict = evidence.verdict(name);
-        println!("{name:<14} {verdict}");
+        println!("{name:<16} {verdict}");
         assert!(matches!(verdict, Verdict::Holds(_)), "{name}: {verdict}");
     }
 }

@@ -27,6 +27,7 @@ mod link;
 mod nodes;
 mod promises;
 mod refusals;
+mod register;
 mod replacing;
 mod stale_leader;
 mod standing_in_line;

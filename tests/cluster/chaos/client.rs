@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::in_line;
+use super::{guards::Tokens, in_line};
 use crate::{
     asking::{Asked, Asker},
     history::Outcome,
@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) replays: Arc<AtomicU64>,
     /// Requests that were answered in two ways.
     pub(crate) contradictions: Arc<Mutex<Vec<String>>>,
+    /// What holders were granted, for guards to see.
+    pub(crate) tokens: Arc<Tokens>,
     /// Grants answered so far.
     pub(crate) grants: Arc<AtomicU64>,
     /// Waiters that were granted after they had come back under the same request id.
@@ -67,6 +69,7 @@ pub(crate) async fn work(mut asker: Asker, shared: Shared) {
         let Some(token) = acquire(&mut asker, &mut asked, &shared).await else {
             continue;
         };
+        shared.tokens.granted(&resource, token);
         match asker.dice.below(100) {
             0..40 => give_back(&mut asker, &asked, token).await,
             40..70 => keep(&mut asker, &asked, token, ttl).await,

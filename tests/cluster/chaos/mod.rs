@@ -6,6 +6,7 @@
 //! that lose what was synced. A pass means that nothing was observed under the listed faults.
 
 pub(crate) mod client;
+mod guards;
 mod in_line;
 mod keeper;
 mod nemesis;
@@ -23,6 +24,7 @@ use tokio::task::JoinHandle;
 
 use self::{
     client::{RESOURCES, Shared, resource},
+    guards::RegisterGuard,
     keeper::Holding,
     nemesis::{Done, Nemesis},
     report::Counts,
@@ -43,6 +45,9 @@ const CLIENTS: u32 = 14;
 
 /// Clients that hold through the client library.
 const LIBRARY_CLIENTS: u32 = 4;
+
+/// Guards that keep their marks in the cluster's own register.
+const GUARDS: u32 = 3;
 
 /// What is watched, each by one watcher: everything, and the resources that are asked for most.
 const WATCHED: [&str; 3] = ["", "resource-1", "resource-"];
@@ -96,6 +101,7 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
 
     let hog = in_line::hog(asker(&cluster, &recorder, &dice, HOG), shared.clone());
     let hog = tokio::spawn(hog);
+    let guards = guards(&cluster, &recorder, &shared, &dice);
     let keepers = keepers(&cluster, &recorder, &shared, &dice);
     let watchers = watchers(&cluster, &shared, &dice).await;
 
@@ -103,7 +109,12 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
 
     let healed = recorder.now();
     shared.stop.store(true, Ordering::Relaxed);
-    for client in clients.into_iter().chain(keepers).chain([hog]) {
+    for client in clients
+        .into_iter()
+        .chain(keepers)
+        .chain(guards)
+        .chain([hog])
+    {
         client.await.expect("a client of the run panicked");
     }
     probe(asker(&cluster, &recorder, &dice, PROBE)).await;
@@ -162,6 +173,25 @@ fn keepers(
         tokio::spawn(holding.work(cluster.endpoints(), shared.clone()))
     };
     (1..=LIBRARY_CLIENTS).map(keeper).collect()
+}
+
+/// Guards to which whatever was granted is shown, new or old.
+fn guards(
+    cluster: &Cluster,
+    recorder: &Recorder,
+    shared: &Shared,
+    dice: &Dice,
+) -> Vec<JoinHandle<()>> {
+    let guard = |number: u32| {
+        let guard = RegisterGuard {
+            number: 200 + number,
+            nodes: calls(cluster),
+            recorder: recorder.clone(),
+            dice: dice.fork(u64::from(200 + number)),
+        };
+        tokio::spawn(guard.work(shared.clone()))
+    };
+    (1..=GUARDS).map(guard).collect()
 }
 
 /// Watchers of what comes from now on.
@@ -280,7 +310,7 @@ fn must_have_happened(
     let times = |what| faults.iter().filter(|done| done.fault.what == what).count() as u64;
     let replays = shared.replays.load(Ordering::Relaxed);
     let came_back = shared.came_back.load(Ordering::Relaxed);
-    let wanted: [(&'static str, u64, u64); 20] = [
+    let wanted: [(&'static str, u64, u64); 23] = [
         ("kill -9 of the leader", times(What::KillLeader), 10),
         ("kill -9 of all nodes", times(What::KillAll), 3),
         ("SIGSTOP of the leader", times(What::PauseLeader), 2),
@@ -300,6 +330,9 @@ fn must_have_happened(
         ("leases that the client library kept", counts.kept, 20),
         ("watches resumed", counts.resumes, 20),
         ("events watched", counts.watched, 2_000),
+        ("tokens admitted by the register", counts.admitted, 300),
+        ("marks of the register that rose", counts.marks, 100),
+        ("tokens refused by the register", counts.stale, 100),
         ("operations a second before the first fault", calm_rate, 100),
     ];
     wanted

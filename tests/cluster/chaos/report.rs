@@ -37,6 +37,10 @@ pub(crate) struct Counts {
     pub(crate) resumes: u64,
     /// Events that watchers were told.
     pub(crate) watched: u64,
+    /// What the guard register said to tokens, and how often a mark rose.
+    pub(crate) admitted: u64,
+    pub(crate) stale: u64,
+    pub(crate) marks: u64,
 }
 
 impl Counts {
@@ -82,6 +86,13 @@ impl Counts {
             detached: left("detached"),
             kept: kept.count() as u64,
             resumes: evidence.watched.iter().map(Watched::resumes).sum(),
+            admitted: operations(|outcome| *outcome == Outcome::Admitted),
+            stale: operations(|outcome| matches!(outcome, Outcome::Stale(_))),
+            marks: log
+                .events
+                .iter()
+                .filter(|(_, event)| event.event == "admitted")
+                .count() as u64,
             watched: told.map(|told| told.facts.len() as u64).sum(),
         }
     }

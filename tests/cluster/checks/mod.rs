@@ -5,6 +5,7 @@
 //! happened) is *unknown*, and an unknown verdict fails a run like a broken one: a run that proves
 //! nothing must not be green.
 
+mod fenced_register;
 mod fifo;
 mod hash;
 mod honest;
@@ -33,7 +34,7 @@ use crate::history::{
 pub(crate) type Check = fn(&Evidence) -> Verdict;
 
 /// Every check by the name that it prints.
-pub(crate) const CHECKS: [(&str, Check); 13] = [
+pub(crate) const CHECKS: [(&str, Check); 14] = [
     ("TOKEN-RT", token_rt::check),
     ("TOKEN-UNIQ", token_uniq::check),
     ("LIN", lin::check),
@@ -41,6 +42,7 @@ pub(crate) const CHECKS: [(&str, Check); 13] = [
     ("NO-EARLY", no_early::check),
     ("NO-LATE", no_late::check),
     ("NO-LOST-GRANT", no_lost_grant::check),
+    ("FENCED-REGISTER", fenced_register::check),
     ("FIFO", fifo::check),
     ("HONEST", honest::check),
     ("HASH", hash::check),
@@ -146,7 +148,7 @@ impl Evidence {
     pub(crate) fn judge(&self) -> bool {
         CHECKS.iter().fold(true, |green, (name, check)| {
             let verdict = check(self);
-            println!("{name:<14} {verdict}");
+            println!("{name:<16} {verdict}");
             green && matches!(verdict, Verdict::Holds(_))
         })
     }

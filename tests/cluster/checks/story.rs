@@ -193,6 +193,13 @@ impl Story {
         ))
     }
 
+    /// The entry in which a mark of the guard register rises.
+    pub(crate) fn logged_mark(self, resource: &str, token: u64) -> Self {
+        self.logged(&format!(
+            r#","events":[{{"event":"admitted","resource":"{resource}","token":"{token}"}}]"#
+        ))
+    }
+
     /// The entry in which a waiter that asked at `at` takes its place in the queue.
     pub(crate) fn logged_place(self, resource: &str, holder: &str, at: u64, position: u32) -> Self {
         self.logged(&format!(

@@ -40,10 +40,11 @@ impl Timeline {
             let granted = op.granted().map(|granted| granted.index);
             Some((granted.max(op.applied)?, op.returned?))
         });
-        // What a handle of the client library says of itself is no answer of anybody.
+        // What a handle of the client library says of itself is no answer of anybody; and what a guard is
+        // told, any node may know that has no leader.
         let answered = |op: &&Operation| {
             let failed = matches!(op.outcome, Outcome::Unknown(_) | Outcome::Failed(_));
-            !failed && !matches!(op.call, Call::Rely { .. })
+            !failed && !matches!(op.call, Call::Rely { .. } | Call::Admit { .. })
         };
         let mut answers: Vec<Moment> = operations
             .iter()

@@ -44,6 +44,10 @@ pub(crate) enum Call {
         request_id: String,
     },
     Inspect,
+    /// A token is presented to the cluster's own guard register.
+    Admit {
+        token: u64,
+    },
     /// No call, but a claim of the client library: until then the holder may rely on its lease.
     Rely {
         token: u64,
@@ -58,6 +62,12 @@ pub(crate) enum Outcome {
     Renewed,
     Released,
     Revoked,
+    /// The register let the token pass.
+    Admitted,
+    /// The register did not, and what it required. As definite as a refusal.
+    Stale(u64),
+    /// The register said that the token was never issued. As definite as a refusal.
+    NeverIssued,
     /// Who was said to have the resource: the token of the grant, or `None` if nobody.
     Inspected(Option<u64>),
     /// The resource was with somebody else, by the token of the grant. As definite as a refusal.
@@ -120,7 +130,12 @@ impl Operation {
     pub(crate) fn definitely_without_effect(&self) -> bool {
         matches!(
             self.outcome,
-            Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Held(_) | Outcome::Left(_)
+            Outcome::Refused(_)
+                | Outcome::Failed(_)
+                | Outcome::Held(_)
+                | Outcome::Left(_)
+                | Outcome::Stale(_)
+                | Outcome::NeverIssued
         )
     }
 }

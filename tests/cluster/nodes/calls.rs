@@ -4,10 +4,11 @@
 use std::{net::SocketAddr, time::Duration};
 
 use fencepost::wire::v1::{
-    AcquireRequest, AcquireResponse, InspectRequest, InspectResponse, ReleaseRequest,
-    ReleaseResponse, RenewItem, RenewRequest, RenewResponse, RevokeRequest, RevokeResponse,
-    StatusRequest, StatusResponse, TransferLeaderRequest, WatchRequest, WatchResponse,
-    WithdrawRequest, WithdrawResponse, cluster_client::ClusterClient, issuer_client::IssuerClient,
+    AcquireRequest, AcquireResponse, AdmitRequest, AdmitResponse, InspectRequest, InspectResponse,
+    ReleaseRequest, ReleaseResponse, RenewItem, RenewRequest, RenewResponse, RevokeRequest,
+    RevokeResponse, StatusRequest, StatusResponse, TransferLeaderRequest, WatchRequest,
+    WatchResponse, WithdrawRequest, WithdrawResponse, cluster_client::ClusterClient,
+    guard_client::GuardClient, issuer_client::IssuerClient,
 };
 use tonic::{
     Request, Status, Streaming,
@@ -108,6 +109,12 @@ impl Calls {
             self.issuer().release(request).await
         })
         .await
+    }
+
+    pub(crate) async fn admit(&self, message: AdmitRequest) -> Result<AdmitResponse, Status> {
+        let mut guard = GuardClient::new(self.channel.clone());
+        self.bounded(message, async |request| guard.admit(request).await)
+            .await
     }
 
     pub(crate) async fn revoke(&self, message: RevokeRequest) -> Result<RevokeResponse, Status> {

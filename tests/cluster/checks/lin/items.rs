@@ -122,7 +122,7 @@ impl<'a> Maker<'a> {
                     }
                 }
                 // A withdrawal's effect is the place's end, which its acquire tells of.
-                Call::Withdraw { .. } | Call::Rely { .. } => {}
+                Call::Withdraw { .. } | Call::Rely { .. } | Call::Admit { .. } => {}
             }
         }
         let logged = self.log.by_resource.get(resource).cloned();
