@@ -22,6 +22,7 @@ mod running;
 
 mod asking;
 mod guide;
+mod ours;
 mod right;
 mod service;
 mod usage;

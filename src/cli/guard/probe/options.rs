@@ -97,13 +97,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TOKEN", default_value_t = TokenValue::new(FIRST_TOKEN).expect("it is one"))]
     pub(super) first_token: TokenValue,
 
-    /// How often the writers are let loose at once
-    #[arg(long, value_name = "N", default_value = "100")]
+    /// How often the writers are let loose at once; a check ends with the first round that shows a mistake
+    #[arg(long, value_name = "N", default_value = "200")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     pub(super) rounds: u32,
 
     /// How many write at once
-    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(long, value_name = "N", default_value = "16")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=WRITERS_MAX))]
     pub(super) concurrency: u32,
 
