@@ -45,10 +45,10 @@ if not is_new then
     end
     if held[1] ~= issuer then return {'foreign', held[1]} end
     if below(token, held[2]) or (equal == 'once' and token == held[2]) then return {'stale', held[2]} end
-    -- Somebody may have given it a time to live. A mark that expires lets old tokens in.
-    redis.call('PERSIST', KEYS[1])
 end
 -- The mark comes first: a server that is out of memory refuses a script's first write, and none after that.
 if is_new or token ~= held[2] then redis.call('HSET', KEYS[1], 'issuer', issuer, 'token', token) end
 if value then redis.call('SET', KEYS[2], value, 'KEEPTTL') end
+-- Somebody may have given the mark a time to live. One that expires lets old tokens in.
+redis.call('PERSIST', KEYS[1])
 return {'admitted'}
