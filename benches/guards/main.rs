@@ -18,10 +18,12 @@
 #[path = "../../tests/databases/mod.rs"]
 mod databases;
 mod file;
+mod http;
 mod mariadb;
 mod memory;
 mod object;
 mod postgres;
+mod redis;
 mod rounds;
 mod sql;
 mod sqlite;
@@ -42,13 +44,15 @@ const CONCURRENCY: [u64; 2] = [1, 16];
 
 type Measurement = (&'static str, fn(u64) -> Pin<Box<dyn Future<Output = ()>>>);
 
-const MEASUREMENTS: [Measurement; 6] = [
+const MEASUREMENTS: [Measurement; 8] = [
     ("postgres", |writers| Box::pin(postgres::measure(writers))),
     ("mariadb", |writers| Box::pin(mariadb::measure(writers))),
     ("sqlite", |writers| Box::pin(sqlite::measure(writers))),
+    ("redis", |writers| Box::pin(redis::measure(writers))),
     ("file", |writers| Box::pin(file::measure(writers))),
     ("object", |writers| Box::pin(object::measure(writers))),
     ("memory", |writers| Box::pin(memory::measure(writers))),
+    ("http", |writers| Box::pin(http::measure(writers))),
 ];
 
 fn main() {
