@@ -2,6 +2,7 @@
 //!
 //!     cargo bench --bench cluster -- failover    # from the leader's end to the next grant
 //!     cargo bench --bench cluster -- memory      # of each node: with many leases, under many pairs
+//!     cargo bench --bench cluster -- register    # what the cluster's own guard register costs
 //!
 //! Throughput and latency are `fencepost bench`'s business, against any running cluster. Nothing here
 //! is asserted: the figures go to `docs/benchmarks.md`, with the machine that they were taken on.
@@ -17,13 +18,14 @@ mod failover;
 mod memory;
 #[path = "../../tests/cluster/nodes/mod.rs"]
 mod nodes;
+mod register;
 #[path = "../../tests/cluster/waiting.rs"]
 mod waiting;
 
 use fencepost::wire::v1::{AcquireRequest, acquire_response};
 
 /// The measurements by name.
-const USAGE: &str = "usage: cargo bench --bench cluster -- [failover] [memory]";
+const USAGE: &str = "usage: cargo bench --bench cluster -- [failover] [memory] [register]";
 
 #[tokio::main]
 async fn main() {
@@ -34,7 +36,7 @@ async fn main() {
         .collect();
     if let Some(unknown) = asked
         .iter()
-        .find(|name| !["failover", "memory"].contains(&name.as_str()))
+        .find(|name| !["failover", "memory", "register"].contains(&name.as_str()))
     {
         eprintln!("{unknown} is not a measurement; {USAGE}");
         std::process::exit(2);
@@ -45,6 +47,9 @@ async fn main() {
     }
     if wanted("memory") {
         memory::measure().await;
+    }
+    if wanted("register") {
+        register::measure().await;
     }
 }
 
