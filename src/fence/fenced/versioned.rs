@@ -140,7 +140,10 @@ impl<S: VersionedStore + Sync> ConditionalStore for CompareAndSwap<S> {
     ) -> Result<bool, Self::Error> {
         let mark = update.mark();
         for attempt in 0..self.attempts_max {
-            tokio::time::sleep(pause(attempt)).await;
+            // Even a sleep of nothing waits for the timer's next millisecond.
+            if let Some(pause) = pause(attempt) {
+                tokio::time::sleep(pause).await;
+            }
             let read = self.store.read(update.resource).await?;
             if !update.passes(read.as_ref().and_then(|read| read.mark.as_ref())) {
                 return Ok(false);
@@ -169,10 +172,12 @@ impl<S: VersionedStore + Sync> ConditionalStore for CompareAndSwap<S> {
 
 /// None before the first two attempts, then twice as long each time. Those that collide drift apart
 /// by themselves, since each round lets one of them through.
-fn pause(attempt: u32) -> Duration {
+fn pause(attempt: u32) -> Option<Duration> {
     match attempt {
-        0 | 1 => Duration::ZERO,
-        _ => Duration::from_millis((1 << attempt.min(7)).min(PAUSE_MS_MAX)),
+        0 | 1 => None,
+        _ => Some(Duration::from_millis(
+            (1 << attempt.min(7)).min(PAUSE_MS_MAX),
+        )),
     }
 }
 
@@ -182,7 +187,9 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit() {
-        let pauses = [0, 1, 2, 3, 6, 7, 40].map(|attempt| pause(attempt).as_millis());
-        assert_eq!(pauses, [0, 0, 4, 8, 64, 100, 100]);
+        let pauses = [0, 1, 2, 3, 6, 7, 40].map(|attempt| pause(attempt).map(|p| p.as_millis()));
+        let grown = [4, 8, 64, 100, 100].map(Some);
+        assert_eq!(pauses[..2], [None, None]);
+        assert_eq!(pauses[2..], grown);
     }
 }
