@@ -5,8 +5,8 @@
 //!
 //! Everything is durable as in production: the databases sync each commit, files are synced. Each
 //! measurement has the unguarded write and the guarded ones take turns, in rounds that begin with another one
-//! each time, so that whatever else the machine does falls on all of them. A ratio is that of one round; the
-//! median of the rounds is printed with its range. Nothing here is asserted: the figures go to
+//! each time, so that whatever else the machine does falls on all of them. A ratio is that of the median latencies
+//! of one round; the median of all rounds is printed with its quartiles. Nothing here is asserted: the figures go to
 //! `docs/benchmarks.md`, with the machine that they were taken on.
 
 #![allow(

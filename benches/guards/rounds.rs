@@ -8,9 +8,10 @@ use std::{
 
 use tokio::task::{JoinSet, LocalSet};
 
-/// So many rounds; in each every variant writes for one slice.
-const ROUNDS: usize = 31;
-const SLICE: Duration = Duration::from_millis(100);
+/// So many rounds; in each every variant writes for one slice. Short slices, so that what else the machine does
+/// falls on all of them alike.
+const ROUNDS: usize = 51;
+const SLICE: Duration = Duration::from_millis(60);
 
 /// One writer with a connection of its own: `writes(first, count)` makes so many writes, one after the other.
 pub(crate) trait Writes {
@@ -33,7 +34,7 @@ pub(crate) struct Variant {
     /// The unguarded variant of the same form, by its place in the list.
     like: usize,
     writers: Vec<Box<dyn Writes>>,
-    /// Microseconds a write, a round.
+    /// The median of each round, in microseconds a write.
     took_us: Vec<f64>,
     next: u64,
 }
@@ -50,43 +51,39 @@ impl Variant {
         }
     }
 
-    /// Lets all writers write for one slice, and gives the microseconds that one of them needed for a write.
+    /// Lets all writers write for one slice, and gives the median of the microseconds that a write took. The
+    /// median, because one slow sync of a shared disk would otherwise decide for a whole slice.
     async fn slice(&mut self, batch: u64) -> f64 {
-        let writers = self.writers.len();
         let first = self.next;
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
         for mut writer in self.writers.drain(..) {
             tasks.spawn_local(async move {
-                let mut next = first;
+                let (mut next, mut took) = (first, Vec::new());
                 while begun.elapsed() < SLICE {
+                    let asked = Instant::now();
                     writer.writes(next, batch).await;
+                    took.push(asked.elapsed().as_secs_f64() * 1e6 / batch as f64);
                     next += batch;
                 }
-                (writer, next - first)
+                (writer, next, took)
             });
         }
-        let mut written = 0;
+        let mut took_us = Vec::new();
         while let Some(done) = tasks.join_next().await {
-            let (writer, wrote) = done.unwrap();
+            let (writer, next, took) = done.unwrap();
             self.writers.push(writer);
-            written += wrote;
-            self.next = self.next.max(first + wrote);
+            self.next = self.next.max(next);
+            took_us.extend(took);
         }
-        begun.elapsed().as_secs_f64() * 1e6 * writers as f64 / written as f64
+        median(&took_us)
     }
 }
 
 pub(crate) fn head() {
     println!(
         "{:<10} {:>7}  {:<34} {:>10} {:>10}  {:<21} {:>11}",
-        "resource",
-        "writers",
-        "write",
-        "us a write",
-        "writes/s",
-        "ratio to its like",
-        "to the first"
+        "resource", "writers", "write", "us a write", "writes/s", "ratio (quartiles)", "to plain"
     );
 }
 
@@ -113,7 +110,7 @@ pub(crate) async fn measure(resource: &str, batch: u64, mut variants: Vec<Varian
         let us = median(&variant.took_us);
         let to_like = ratios(variant, &variants[variant.like]);
         let to_first = median(&ratios(variant, &variants[0]));
-        let (low, high) = (least(&to_like), most(&to_like));
+        let (low, high) = (quantile(&to_like, 0.25), quantile(&to_like, 0.75));
         println!(
             "{resource:<10} {writers:>7}  {:<34} {us:>10.2} {:>10.0}  {:<21} {to_first:>11.2}",
             variant.name,
@@ -129,15 +126,17 @@ fn ratios(variant: &Variant, to: &Variant) -> Vec<f64> {
 }
 
 fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
-fn least(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-fn most(values: &[f64]) -> f64 {
-    values.iter().copied().fold(0.0, f64::max)
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a place in a list"
+    )]
+    let at = (sorted.len() as f64 * share) as usize;
+    sorted[at]
 }
