@@ -82,8 +82,8 @@ impl Variant {
 
 pub(crate) fn head() {
     println!(
-        "{:<10} {:>7}  {:<34} {:>10} {:>10}  {:<21} {:>11}",
-        "resource", "writers", "write", "us a write", "writes/s", "ratio (quartiles)", "to plain"
+        "{:<10} {:>7}  {:<34} {:>9}  {:<20} {:>8}",
+        "resource", "writers", "write", "p50 us", "ratio (quartiles)", "to plain"
     );
 }
 
@@ -112,9 +112,8 @@ pub(crate) async fn measure(resource: &str, batch: u64, mut variants: Vec<Varian
         let to_first = median(&ratios(variant, &variants[0]));
         let (low, high) = (quantile(&to_like, 0.25), quantile(&to_like, 0.75));
         println!(
-            "{resource:<10} {writers:>7}  {:<34} {us:>10.2} {:>10.0}  {:<21} {to_first:>11.2}",
+            "{resource:<10} {writers:>7}  {:<34} {us:>9.2}  {:<20} {to_first:>8.2}",
             variant.name,
-            writers as f64 * 1e6 / us,
             format!("{:.2} ({low:.2} to {high:.2})", median(&to_like)),
         );
     }
