@@ -1,6 +1,6 @@
 //! Any [`Guard`] as a subject: it keeps marks, and no values.
 
-use std::{future::Future, sync::Arc};
+use std::future::Future;
 
 use crate::{fence::Guard, resource::ResourceName};
 
@@ -26,11 +26,12 @@ pub struct GuardPlace<P, O> {
 
 /// One process's guard.
 #[derive(Debug)]
-pub struct GuardHandle<G>(Arc<G>);
+pub struct GuardHandle<G>(G);
 
 impl<M, O> Guards<M, O> {
     /// `make` makes a fresh place for marks, such as an empty database, and `open` a guard over it,
-    /// as each process has one. A guard in memory is its own place: `open` hands the same one out.
+    /// as each process has one. A guard in memory is its own place: make an `Arc` of it, and hand
+    /// the same one out.
     pub fn new(profile: Profile, make: M, open: O) -> Self {
         Self {
             profile: profile.without_values(),
@@ -47,7 +48,7 @@ where
     M: Fn() -> MF,
     MF: Future<Output = Result<P, Fault>> + Send,
     O: Fn(P) -> OF + Clone + Send + Sync,
-    OF: Future<Output = Result<Arc<G>, Fault>> + Send,
+    OF: Future<Output = Result<G, Fault>> + Send,
 {
     type Place = GuardPlace<P, O>;
 
@@ -71,7 +72,7 @@ where
     P: Clone + Send + Sync,
     G: Guard + Send + Sync + 'static,
     O: Fn(P) -> OF + Send + Sync,
-    OF: Future<Output = Result<Arc<G>, Fault>> + Send,
+    OF: Future<Output = Result<G, Fault>> + Send,
 {
     type Handle = GuardHandle<G>;
 

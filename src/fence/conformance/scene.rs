@@ -9,6 +9,9 @@ use crate::{fence::EqualTokens, resource::ResourceName, sequencer::Presented, to
 
 use super::{Answer, Contents, Fault, Finding, Handle, Place, Profile, Settings, Steps, Write};
 
+/// Names up to this many characters are told in full.
+const NAME_SHOWN_MAX: usize = 60;
+
 /// Where a case plays.
 pub(super) struct Scene<P: Place> {
     pub(super) profile: Profile,
@@ -102,22 +105,27 @@ impl<P: Place> Scene<P> {
 
     /// Sends a write through handle `by`.
     pub(super) async fn send(&mut self, by: usize, write: &Write) -> Result<Answer, Stop> {
+        let answer = self.attempt(by, write).await?;
+        answer.map_err(|fault| self.failed("a write", &fault))
+    }
+
+    /// Sends a write through handle `by`, where an error is an answer too.
+    pub(super) async fn attempt(
+        &mut self,
+        by: usize,
+        write: &Write,
+    ) -> Result<Result<Answer, Fault>, Stop> {
         self.open_up_to(by).await?;
         let told = self.tell(by, write);
         self.diary.push(told);
         let mut steps = Steps::free();
         let answer = self.handles[by].write(write, &mut steps).await;
         self.pauses = steps.seen().to_vec();
-        match answer {
-            Ok(answer) => {
-                self.answered(&describe(&answer));
-                Ok(answer)
-            }
-            Err(fault) => {
-                self.answered(&format!("failed: {fault}"));
-                Err(self.failed("a write", &fault))
-            }
+        match &answer {
+            Ok(answer) => self.answered(&describe(answer)),
+            Err(fault) => self.answered(&format!("failed: {fault}")),
         }
+        Ok(answer)
     }
 
     /// Sends a write, and holds the answer against what it should be.
@@ -302,21 +310,20 @@ impl<P: Place> Scene<P> {
     }
 }
 
-/// A name as it stands in a report: what looks alike is told apart.
+/// A name as it stands in a report: what looks alike is told apart, and what is long is cut.
 pub(super) fn quoted(name: &ResourceName) -> String {
-    let shown: String = name
-        .as_str()
-        .chars()
-        .flat_map(|c| {
-            let odd = !c.is_ascii() || c == '"';
-            let escaped: Box<dyn Iterator<Item = char>> = match odd {
-                true => Box::new(c.escape_unicode()),
-                false => Box::new(std::iter::once(c)),
-            };
-            escaped
-        })
-        .collect();
-    format!("\"{shown}\"")
+    let escaped = |c: char| match c.is_ascii() {
+        true => c.to_string(),
+        false => c.escape_unicode().to_string(),
+    };
+    let escaped: Vec<String> = name.as_str().chars().map(escaped).collect();
+    let characters = escaped.len();
+    if characters <= NAME_SHOWN_MAX {
+        return format!("\"{}\"", escaped.concat());
+    }
+    let (first, last) = (&escaped[..2], &escaped[characters - 2..]);
+    let (first, last) = (first.concat(), last.concat());
+    format!("\"{first}...{last}\" ({characters} characters)")
 }
 
 /// An answer in words.

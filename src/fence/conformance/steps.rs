@@ -27,7 +27,7 @@ pub struct Crashed {
 enum Conduct {
     /// Nothing: the write goes on.
     Free,
-    /// The task gives way a random number of times, so that races happen more often.
+    /// The writer gives way a random number of times, so that races happen more often.
     Shaken(Box<StdRng>),
     /// The write ends at the pause of this number.
     Crash { at: usize },
@@ -52,6 +52,7 @@ impl Steps {
             Conduct::Free => {}
             Conduct::Shaken(rng) => {
                 for _ in 0..rng.random_range(0..=YIELDS_MAX) {
+                    std::thread::yield_now();
                     tokio::task::yield_now().await;
                 }
             }

@@ -6,7 +6,7 @@
 use std::{error::Error, future::Future};
 
 use crate::{
-    fence::Verdict,
+    fence::{Verdict, fenced::Applied},
     resource::ResourceName,
     sequencer::{NoIssuer, Presented, Sequencer},
     token::TokenValue,
@@ -155,6 +155,12 @@ impl From<Verdict> for Answer {
             },
             Verdict::Foreign(_) => Self::Foreign,
         }
+    }
+}
+
+impl From<Applied> for Answer {
+    fn from(applied: Applied) -> Self {
+        Verdict::from(applied).into()
     }
 }
 

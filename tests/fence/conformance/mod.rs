@@ -1,4 +1,8 @@
 //! The conformance kit: against guards that are wrong, and against all of our own.
 
+mod databases;
+mod dialects;
+mod ours;
 mod shelf;
+mod stores;
 mod wrong;

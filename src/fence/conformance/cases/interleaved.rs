@@ -59,7 +59,7 @@ pub(super) async fn interleaved_writes<P: Place>(scene: &mut Scene<P>) -> Result
     for (n, order) in orders.into_iter().enumerate() {
         scene.new_story();
         let resource = named(format!("interleaved/{n}"));
-        let race = Arc::new(Race::new(scene.write_of(&resource, 1), 2));
+        let race = Arc::new(Race::new(scene.write_of(&resource, 1), 2, false));
         let mut operations = Vec::new();
         // Every other time there is something already: a row to update rather than to make.
         if n % 2 == 0 {

@@ -163,33 +163,40 @@ fn lookalikes() -> Vec<String> {
 }
 
 /// Each name gets a lower token than the one before, so that one that shares another's mark is
-/// refused.
+/// refused. A store may have no room for a name and say so, by an error; it may not take it for
+/// another.
 pub(super) async fn resource_names<P: Place>(scene: &mut Scene<P>) -> Result<(), Stop> {
     let names: Vec<_> = lookalikes().into_iter().map(named).collect();
     let mut written = BTreeMap::new();
     for (name, token) in names.iter().zip((1..=1_000_u64).rev()) {
         let write = scene.write_of(name, token);
-        let answer = scene.send(0, &write).await?;
-        if let Answer::Stale { required } = answer {
-            let mark = required.and_then(|required| written.get(&required.get()));
-            let of = mark.map_or_else(|| "another name".to_owned(), |(other, _)| quoted(other));
-            let what = format!("{} shares the mark of {of}", quoted(name));
-            return Err(scene.broken(what));
-        }
-        if answer != Answer::Admitted {
-            let what = format!(
-                "{} is a resource that was never written, and yet it is refused",
-                quoted(name)
-            );
-            return Err(scene.broken(what));
-        }
-        written.insert(
-            scene.required(token).get(),
-            (name.clone(), (write.value, token)),
-        );
+        let refused = match scene.attempt(0, &write).await? {
+            Ok(Answer::Admitted) => {
+                let contents = (write.value, token);
+                written.insert(scene.required(token), (name, contents));
+                continue;
+            }
+            Ok(Answer::Stale { required }) => {
+                let of = required.and_then(|required| written.get(&required));
+                let of = of.map_or_else(|| "another name".to_owned(), |(name, _)| quoted(name));
+                let what = format!("{} shares the mark of {of}", quoted(name));
+                return Err(scene.broken(what));
+            }
+            Ok(Answer::Foreign) => {
+                let what = format!("{} is refused as foreign", quoted(name));
+                return Err(scene.broken(what));
+            }
+            Ok(Answer::Invalid) => "invalid".to_owned(),
+            Err(fault) => fault.to_string(),
+        };
+        let note = format!("the name {} is refused: {refused}", quoted(name));
+        scene.notes.push(note);
+    }
+    if written.is_empty() {
+        return Err(Stop::Failed("no name at all can be written".to_owned()));
     }
     for (name, contents) in written.into_values() {
-        scene.holds(0, &name, Some(contents)).await?;
+        scene.holds(0, name, Some(contents)).await?;
     }
     Ok(())
 }
