@@ -24,7 +24,6 @@ type Answered<T> = Result<T, SqlError>;
 
 /// A database and a table `documents` in it: resource, value, fencing_token.
 pub(super) trait Server: Dialect<Connection: Sync> {
-    const NAME: &'static str;
     const BACKED_UP: bool;
 
     fn fresh() -> impl Future<Output = Option<Base>> + Send;
@@ -62,12 +61,11 @@ pub(super) trait Server: Dialect<Connection: Sync> {
 
 macro_rules! server {
     (
-        $database:ident, $name:literal, fresh: $fresh:expr, backed_up: $backed_up:literal,
+        $database:ident, fresh: $fresh:expr, backed_up: $backed_up:literal,
         make: $make:literal, put: $put:literal, row: $row:literal,
         back_up: $back_up:path, restore: $restore:path
     ) => {
         impl Server for $database {
-            const NAME: &'static str = $name;
             const BACKED_UP: bool = $backed_up;
 
             async fn fresh() -> Option<Base> {
@@ -139,7 +137,7 @@ macro_rules! server {
 }
 
 server!(
-    Sqlite, "SQLite",
+    Sqlite,
     fresh: in_a_file(),
     backed_up: true,
     make: "CREATE TABLE documents (resource TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL,
@@ -151,7 +149,7 @@ server!(
 );
 
 server!(
-    Postgres, "PostgreSQL",
+    Postgres,
     fresh: async {
         let url = databases::postgres()?.fresh("conformance").await;
         Some(Base { url, directory: None })
@@ -166,7 +164,7 @@ server!(
 );
 
 server!(
-    MySql, "MariaDB",
+    MySql,
     fresh: async {
         let url = databases::mariadb()?.fresh("conformance").await;
         Some(Base { url, directory: None })

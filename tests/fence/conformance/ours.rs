@@ -6,7 +6,8 @@ use fencepost::{
     fence::{
         EqualTokens, Rules,
         conformance::{Case, Guards, Profile, Settings, Subject, check},
-        file::{FileGuard, FileStore},
+        fenced::FencedResource,
+        file::FileStore,
         memory::MemoryGuard,
     },
     resource::IssuerName,
@@ -72,14 +73,14 @@ async fn a_guard_that_was_told_no_issuer_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_guard_in_files_conforms() {
+async fn marks_alone_in_files_conform() {
     for equal in BOTH {
         let make = || async { Ok(Arc::new(tempfile::tempdir()?)) };
         let open = move |directory: Arc<tempfile::TempDir>| async move {
             let store = FileStore::open(directory.path())?;
-            Ok(FileGuard::new(store, rules(equal)))
+            Ok(FencedResource::new(store, rules(equal)))
         };
-        let subject = Guards::new(profile("FileGuard", equal).durable(), make, open);
+        let subject = Guards::new(profile("FileStore as a guard", equal).durable(), make, open);
         let untried = GUARD_IN_MEMORY
             .into_iter()
             .filter(|case| *case != Case::Restart);

@@ -4,7 +4,10 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     process::Command,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use fencepost::{
@@ -17,10 +20,14 @@ use fencepost::{
         file::FileStore,
         memory::{MemoryStore, TooManyResources},
         object::GuardedObjects,
+        redis::RedisStore,
     },
     resource::ResourceName,
 };
 use object_store::memory::InMemory;
+use redis::aio::MultiplexedConnection;
+
+use crate::databases;
 
 use super::ours::{BOTH, ONE_STEP, conforms, profile, rules};
 
@@ -145,7 +152,7 @@ impl Valued for Shared {
     }
 
     async fn value(&self, resource: &ResourceName) -> Result<Option<u32>, Fault> {
-        Ok(self.0.read(resource).map(|(value, _)| value))
+        Ok(self.0.read(resource).and_then(|(value, _)| value))
     }
 }
 
@@ -172,6 +179,19 @@ impl Valued for GuardedObjects {
             return Ok(None);
         };
         Ok(Some(u32::from_be_bytes(bytes.as_ref().try_into()?)))
+    }
+}
+
+impl Valued for RedisStore<MultiplexedConnection> {
+    fn mutation(value: u32) -> Box<[u8]> {
+        Box::new(value.to_be_bytes())
+    }
+
+    async fn value(&self, resource: &ResourceName) -> Result<Option<u32>, Fault> {
+        let Some((Some(bytes), _)) = self.read(resource).await? else {
+            return Ok(None);
+        };
+        Ok(Some(u32::from_be_bytes(bytes.as_slice().try_into()?)))
     }
 }
 
@@ -270,6 +290,39 @@ async fn objects_in_memory_conform() {
         };
         let subject = Stores {
             profile: profile("GuardedObjects, in memory", equal).names_target_apart(),
+            make: Box::new(make),
+        };
+        conforms(&subject, &IN_MEMORY).await;
+    }
+}
+
+/// Not held to be durable: how much a Redis keeps is a matter of its settings, and never all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_in_redis_conform() {
+    let Some(server) = databases::redis() else {
+        return;
+    };
+    for equal in BOTH {
+        let url = server.fresh("conformance").await;
+        let places = AtomicU32::new(0);
+        let make = move || {
+            let prefix = format!("place-{}:", places.fetch_add(1, Ordering::Relaxed));
+            let client = redis::Client::open(url.as_str())?;
+            let open = move || -> Opening<RedisStore<MultiplexedConnection>> {
+                let (client, prefix) = (client.clone(), prefix.clone());
+                Box::pin(async move {
+                    let connection = client.get_multiplexed_async_connection().await?;
+                    Ok(RedisStore::open(connection, &prefix).await?)
+                })
+            };
+            Ok(StorePlace {
+                open: Box::new(open),
+                directory: None,
+                equal,
+            })
+        };
+        let subject = Stores {
+            profile: profile("RedisStore", equal).names_target_apart(),
             make: Box::new(make),
         };
         conforms(&subject, &IN_MEMORY).await;
