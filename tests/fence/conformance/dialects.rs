@@ -171,7 +171,7 @@ server!(
     },
     backed_up: false,
     make: "CREATE TABLE documents (
-           resource VARCHAR(160) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
+           resource VARCHAR(160) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL PRIMARY KEY,
            value BIGINT NOT NULL, fencing_token BIGINT NOT NULL DEFAULT 0) ENGINE=InnoDB",
     put: "INSERT INTO documents (resource, value) VALUES (?, ?)
           ON DUPLICATE KEY UPDATE value = VALUES(value)",
