@@ -1,11 +1,14 @@
 //! Our guards in SQL databases, in each dialect, each held to the whole promise: the row that
 //! carries its token, the table of marks beside the data, and the table of marks by itself.
 
+use std::{marker::PhantomData, sync::Arc, time::Duration};
+
 use fencepost::{
     fence::{
         EqualTokens, Verdict,
         conformance::{
-            Answer, Case, Contents, Fault, Guards, Handle, Place, Profile, Steps, Subject, Write,
+            Answer, Case, Contents, Fault, Guards, Handle, Place, Profile, Settings, Steps,
+            Subject, Write,
         },
         sql::{GuardTable, GuardedTable, SqlError, SqlGuard, WriteOutcome},
     },
@@ -16,7 +19,7 @@ use sqlx::{Connection as _, MySql, Postgres, Sqlite, Transaction};
 
 use super::{
     dialects::{Base, Server},
-    ours::{BOTH, ONE_STEP, conforms, profile, rules},
+    ours::{BOTH, ONE_STEP, conforms_within, profile, rules},
 };
 
 /// Where marks are: in the rows, or in a table beside them.
@@ -34,7 +37,7 @@ struct Database<DB> {
     equal: EqualTokens,
     /// What a connection says first, such as its isolation level.
     says: &'static str,
-    dialect: std::marker::PhantomData<fn() -> DB>,
+    dialect: PhantomData<fn() -> DB>,
 }
 
 struct DatabasePlace<DB> {
@@ -42,7 +45,7 @@ struct DatabasePlace<DB> {
     guarding: Guarding,
     equal: EqualTokens,
     says: &'static str,
-    dialect: std::marker::PhantomData<fn() -> DB>,
+    dialect: PhantomData<fn() -> DB>,
 }
 
 struct DatabaseHandle<DB: Server> {
@@ -118,7 +121,7 @@ impl<DB: Server> Place for DatabasePlace<DB> {
     }
 
     async fn restore(&mut self) -> Result<(), Fault> {
-        DB::restore(&self.base).await
+        DB::restore(&mut self.base).await
     }
 }
 
@@ -194,6 +197,12 @@ impl<DB: Server> DatabaseHandle<DB> {
     }
 }
 
+/// A database takes a thousand times as long as memory; what is tried is the same.
+fn settings() -> Settings {
+    let settings = Settings::default().patience(Duration::from_millis(8));
+    settings.interleavings_max(35).rounds(6).resources(30)
+}
+
 /// What cannot be tried on a row that carries its token.
 fn untried<DB: Server>(guarding: Guarding) -> Vec<Case> {
     let mut untried = match guarding {
@@ -214,9 +223,9 @@ async fn database_conforms<DB: Server>(guarding: Guarding, equal: EqualTokens, s
         guarding,
         equal,
         says,
-        dialect: std::marker::PhantomData,
+        dialect: PhantomData,
     };
-    conforms(&subject, &untried::<DB>(guarding)).await;
+    conforms_within(&subject, &settings(), &untried::<DB>(guarding)).await;
 }
 
 /// The table of marks by itself, behind pools of connections.
@@ -224,8 +233,8 @@ async fn guard_conforms<DB: Server>(equal: EqualTokens) {
     if DB::fresh().await.is_none() {
         return;
     }
-    let make = || async { Ok(std::sync::Arc::new(DB::fresh().await.ok_or("no server")?)) };
-    let open = move |base: std::sync::Arc<Base>| async move {
+    let make = || async { Ok(Arc::new(DB::fresh().await.ok_or("no server")?)) };
+    let open = move |base: Arc<Base>| async move {
         let mut connection = DB::connect(&base).await?;
         let table = GuardTable::<DB>::create(&mut connection, "marks", rules(equal)).await?;
         Ok(SqlGuard::new(DB::pool(&base), table))
@@ -239,7 +248,7 @@ async fn guard_conforms<DB: Server>(equal: EqualTokens) {
         Case::CrashBetweenCheckAndWrite,
         Case::RestoredBackup,
     ];
-    conforms(&subject, &untried).await;
+    conforms_within(&subject, &settings(), &untried).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -56,7 +56,7 @@ pub(super) trait Server: Dialect<Connection: Sync> {
     ) -> impl Future<Output = Result<(Option<u32>, Option<TokenValue>), Fault>> + Send;
 
     fn back_up(base: &Base) -> impl Future<Output = Result<(), Fault>> + Send;
-    fn restore(base: &Base) -> impl Future<Output = Result<(), Fault>> + Send;
+    fn restore(base: &mut Base) -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
 macro_rules! server {
@@ -129,7 +129,7 @@ macro_rules! server {
                 $back_up(base).await
             }
 
-            async fn restore(base: &Base) -> Result<(), Fault> {
+            async fn restore(base: &mut Base) -> Result<(), Fault> {
                 $restore(base).await
             }
         }
@@ -160,7 +160,7 @@ server!(
     put: "INSERT INTO documents (resource, value) VALUES ($1, $2)
           ON CONFLICT (resource) DO UPDATE SET value = excluded.value",
     row: "SELECT value, fencing_token FROM documents WHERE resource = $1",
-    back_up: never, restore: never
+    back_up: never_backed_up, restore: never_restored
 );
 
 server!(
@@ -176,12 +176,12 @@ server!(
     put: "INSERT INTO documents (resource, value) VALUES (?, ?)
           ON DUPLICATE KEY UPDATE value = VALUES(value)",
     row: "SELECT value, fencing_token FROM documents WHERE resource = ?",
-    back_up: never, restore: never
+    back_up: never_backed_up, restore: never_restored
 );
 
 async fn in_a_file() -> Option<Base> {
     let directory = tempfile::tempdir().unwrap();
-    let url = format!("sqlite://{}/data.db?mode=rwc", directory.path().display());
+    let url = url_of(&directory);
     let mut connection = sqlx::SqliteConnection::connect(&url).await.unwrap();
     connection
         .execute("PRAGMA journal_mode = WAL")
@@ -204,16 +204,27 @@ async fn vacuum_into(base: &Base) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn put_file_back(base: &Base) -> Result<(), Fault> {
-    let directory = base.directory.as_ref().ok_or("it is no file")?.path();
-    for left in ["data.db-wal", "data.db-shm"] {
-        // They are gone already where the last connection was closed in order.
-        let _ = std::fs::remove_file(directory.join(left));
-    }
-    std::fs::copy(directory.join("backup.db"), directory.join("data.db"))?;
+/// Into a new directory: a connection that was dropped is closed a little later, and would then
+/// tidy up in the old one.
+async fn put_file_back(base: &mut Base) -> Result<(), Fault> {
+    let old = base.directory.take().ok_or("it is no file")?;
+    let new = tempfile::tempdir()?;
+    std::fs::copy(old.path().join("backup.db"), new.path().join("data.db"))?;
+    *base = Base {
+        url: url_of(&new),
+        directory: Some(new),
+    };
     Ok(())
 }
 
-async fn never(_: &Base) -> Result<(), Fault> {
+fn url_of(directory: &tempfile::TempDir) -> String {
+    format!("sqlite://{}/data.db?mode=rwc", directory.path().display())
+}
+
+async fn never_backed_up(_: &Base) -> Result<(), Fault> {
     Err("not backed up here".into())
+}
+
+async fn never_restored(_: &mut Base) -> Result<(), Fault> {
+    Err("not restored here".into())
 }
