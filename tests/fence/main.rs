@@ -9,6 +9,7 @@ mod conformance;
 mod context;
 #[path = "../databases/mod.rs"]
 mod databases;
+mod enforcement;
 mod fenced;
 mod files;
 mod foreign;

@@ -36,8 +36,9 @@ pub(crate) struct Args {
     /// The database that the statements are for
     #[arg(long)]
     dialect: DialectName,
-    /// The table whose rows are protected, as NAME or SCHEMA.NAME; taken exactly as written, case
-    /// included. A part with a dot or a double quote stands in double quotes
+    /// The table whose rows are protected, as NAME or SCHEMA.NAME (PostgreSQL: public, unless named);
+    /// taken exactly as written, case included. A part with a dot or a double quote stands in double
+    /// quotes
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// The column that carries the token: a bigint, not null

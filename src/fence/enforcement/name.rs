@@ -180,7 +180,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads `table` or `schema.table`. A part with a dot or a double quote in it stands in double
+    /// Reads `table` or `schema.table`; in PostgreSQL, a table without a schema is in `public`. A part with a dot or a double quote in it stands in double
     /// quotes, and a double quote there is written twice.
     pub(super) fn parse(dialect: Dialect, text: &str) -> Result<Self, EnforcementError> {
         let wrong = |reason| EnforcementError::Name {
@@ -192,7 +192,7 @@ impl Table {
         let parts = split(text, '.').ok_or_else(|| wrong(QUOTES))?;
         match &parts[..] {
             [table] => Ok(Self {
-                schema: None,
+                schema: default_schema(dialect),
                 name: Name::checked(dialect, "table", table)?,
             }),
             [schema, table] => Ok(Self {
@@ -241,6 +241,16 @@ impl Table {
             None => name.quoted(),
         }
     }
+}
+
+/// What a table without a schema is in. PostgreSQL would look along the path of whoever runs the
+/// statement, and a trigger along the path of whoever fires it: a temporary table of the same name would
+/// come first. So it is named.
+fn default_schema(dialect: Dialect) -> Option<Name> {
+    (dialect == Dialect::Postgres).then(|| Name {
+        dialect,
+        text: "public".to_owned(),
+    })
 }
 
 const QUOTES: &str = "a double quote is out of place: a part that has one stands in double quotes itself, and writes it twice";

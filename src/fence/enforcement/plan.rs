@@ -57,8 +57,9 @@ pub struct Enforcement {
 }
 
 impl Enforcement {
-    /// Triggers for this table: `table` or `schema.table`, taken exactly as written, case included;
-    /// a part with a dot or a double quote in it stands in double quotes.
+    /// Triggers for this table: `table` or `schema.table` (in PostgreSQL, `public` unless named), taken
+    /// exactly as written, case included; a part with a dot or a double quote in it stands in double
+    /// quotes.
     ///
     /// # Errors
     ///

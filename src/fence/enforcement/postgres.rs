@@ -103,7 +103,7 @@ fn preflight(plan: &Enforcement) -> String {
             &table,
             column,
             "",
-            "is not there; name the key's columns by --key",
+            "is not there; name the columns of the key by --key",
         );
     }
     checks += &missing_column(

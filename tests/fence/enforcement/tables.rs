@@ -1,0 +1,51 @@
+//! The tables of marks and of grants defend themselves.
+
+use fencepost::fence::enforcement::{Dialect, GuardTableScript, IssuerTableScript, Refused};
+
+use super::{Place, on_each_database};
+
+fn stale(presented: u64, required: u64) -> Refused {
+    Refused::Stale {
+        presented,
+        required,
+    }
+}
+
+on_each_database! {
+    async fn a_mark_neither_falls_nor_goes_nor_changes_hands(dialect) {
+        let Some(place) = Place::fresh(dialect, "marks").await else { return };
+        let mut session = place.session().await;
+        let table = GuardTableScript::new(dialect, "fencing_marks").unwrap();
+        session.apply(&table.apply()).await.unwrap();
+        session.all(&["INSERT INTO fencing_marks (resource, issuer, token) VALUES ('a', 'bank', 7)"]).await;
+        for (sql, expected) in [
+            ("UPDATE fencing_marks SET token = 6", stale(6, 7)),
+            ("UPDATE fencing_marks SET token = 8, issuer = 'other'", Refused::IssuerChange),
+            ("UPDATE fencing_marks SET token = 8, resource = 'b'", Refused::KeyChange),
+            ("DELETE FROM fencing_marks", Refused::Delete),
+        ] {
+            assert_eq!(session.refused(sql).await, expected, "{sql}");
+        }
+        session.all(&["UPDATE fencing_marks SET token = 8", "INSERT INTO fencing_marks (resource, issuer, token) VALUES ('A', 'bank', 1)"]).await;
+        session.run("INSERT INTO fencing_marks (resource, issuer, token) VALUES ('b', 'bank', 0)").await.unwrap_err();
+        session.apply(&table.undo()).await.unwrap();
+        session.all(&["CREATE TABLE fencing_marks (id BIGINT)"]).await;
+    }
+
+    async fn a_resources_last_token_neither_falls_nor_goes(dialect) {
+        let Some(place) = Place::fresh(dialect, "grants").await else { return };
+        let mut session = place.session().await;
+        let table = IssuerTableScript::new(dialect, "lock_grants").unwrap();
+        session.apply(&table.apply()).await.unwrap();
+        let now = match dialect {
+            Dialect::Postgres => "clock_timestamp()",
+            Dialect::MariaDb | Dialect::MySql => "UTC_TIMESTAMP(6)",
+            Dialect::Sqlite => "0",
+        };
+        session.all(&[&format!("INSERT INTO lock_grants (resource, holder, token, expires_at) VALUES ('a', 'x', 7, {now})")]).await;
+        session.all(&[&format!("UPDATE lock_grants SET expires_at = {now}"), "UPDATE lock_grants SET holder = 'y', token = token + 1"]).await;
+        assert_eq!(session.refused("UPDATE lock_grants SET token = 7").await, stale(7, 8));
+        assert_eq!(session.refused("DELETE FROM lock_grants").await, Refused::Delete);
+        session.apply(&table.undo()).await.unwrap();
+    }
+}
