@@ -51,6 +51,8 @@ pub mod fence {
     mod guard;
     #[cfg(feature = "fence-http")]
     pub mod http;
+    #[cfg(feature = "fence-sql")]
+    pub mod issuer_table;
     pub mod memory;
     #[cfg(feature = "fence-mysql")]
     mod mysql;

@@ -6,6 +6,7 @@
 
 use sqlx::{Arguments as _, PgConnection, Postgres, error::BoxDynError, postgres::PgArguments};
 
+use super::enforcement;
 use super::sql::{
     Cells, Class, Column, Dialect, Driver, Identifier, Shape, SqlError, Statement, TableName,
     Upsert, ask, by_index, execute,
@@ -14,6 +15,9 @@ use super::sql::{
 impl Dialect for Postgres {}
 
 impl Driver for Postgres {
+    const KIND: enforcement::Dialect = enforcement::Dialect::Postgres;
+    const CLOCK_US: &'static str =
+        "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)";
     const QUOTE: char = '"';
     const SCHEMAS: bool = true;
     const UPSERT: Upsert = Upsert::OnConflict;

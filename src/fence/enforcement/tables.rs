@@ -26,9 +26,14 @@ impl GuardTableScript {
     pub fn apply(&self) -> Script {
         let table = self.0.table.quoted();
         let text = names(self.0.dialect);
+        // MySQL makes the row before it has a mark, and counts the admissions.
+        let (lowest, more) = match self.0.dialect.is_mysql() {
+            true => (">= 0", ",\n  \"admissions\" BIGINT NOT NULL"),
+            false => ("> 0", ""),
+        };
         let rows = format!(
             "\"resource\" {} NOT NULL PRIMARY KEY,\n  \"issuer\" {} NOT NULL,\n  \
-             \"token\" {} NOT NULL CHECK (\"token\" > 0)",
+             \"token\" {} NOT NULL CHECK (\"token\" {lowest}){more}",
             text.resource, text.short, text.number
         );
         made(
@@ -69,10 +74,18 @@ impl IssuerTableScript {
         let dialect = self.0.dialect;
         made(
             &self.0,
-            "One row a resource: its last token, who was granted it, and until when by this database's clock. A row is\n\
+            "One row a resource: its last token, who was granted it, and until when by this database's clock\n\
+             (microseconds since 1970). A row is\n\
              never deleted, since its resource's tokens would start again.",
             &create(dialect, &self.0.table.quoted(), &grant_columns(dialect)),
         )
+    }
+
+    /// The statement that makes the table, unless it is there, without its triggers.
+    #[must_use]
+    pub fn table_if_missing(&self) -> String {
+        let table = format!("IF NOT EXISTS {}", self.0.table.quoted());
+        create(self.0.dialect, &table, &grant_columns(self.0.dialect))
     }
 
     /// The statements that take both away. Tokens would start again from 1: never do this while a guard
@@ -84,21 +97,16 @@ impl IssuerTableScript {
             "The table goes, and with it the last token of every resource: guards refuse what a new one would issue.",
         )
     }
-
-    /// The statement that makes the table, without its triggers.
-    #[must_use]
-    pub fn table(&self) -> String {
-        let dialect = self.0.dialect;
-        create(dialect, &self.0.table.quoted(), &grant_columns(dialect))
-    }
 }
 
 fn grant_columns(dialect: Dialect) -> String {
     let types = names(dialect);
     format!(
         "\"resource\" {} NOT NULL PRIMARY KEY,\n  \"holder\" {} NOT NULL,\n  \
-         \"token\" {} NOT NULL CHECK (\"token\" > 0),\n  \"expires_at\" {} NOT NULL",
-        types.resource, types.short, types.number, types.instant
+         \"token\" {number} NOT NULL CHECK (\"token\" > 0),\n  \"expires_at_us\" {number} NOT NULL",
+        types.resource,
+        types.short,
+        number = types.number
     )
 }
 
@@ -114,7 +122,6 @@ struct Types {
     resource: &'static str,
     short: &'static str,
     number: &'static str,
-    instant: &'static str,
 }
 
 fn names(dialect: Dialect) -> Types {
@@ -123,7 +130,6 @@ fn names(dialect: Dialect) -> Types {
             resource: "text COLLATE \"C\"",
             short: "text COLLATE \"C\"",
             number: "bigint",
-            instant: "timestamptz",
         },
         // As bytes: the collations there call names equal that differ in case, accents or blanks at
         // their end. 160 and 80 characters of at most 4 bytes.
@@ -131,13 +137,11 @@ fn names(dialect: Dialect) -> Types {
             resource: "VARBINARY(640)",
             short: "VARBINARY(320)",
             number: "BIGINT",
-            instant: "DATETIME(6)",
         },
         Dialect::Sqlite => Types {
             resource: "TEXT",
             short: "TEXT",
             number: "INTEGER",
-            instant: "INTEGER",
         },
     }
 }

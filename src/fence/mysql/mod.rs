@@ -19,11 +19,14 @@ use super::sql::{
     Cells, Class, Dialect, Driver, Identifier, Marks, Shape, SqlError, Statement, TableName,
     Upsert, ask, execute,
 };
+use crate::fence::enforcement;
 use crate::sequencer::Sequencer;
 
 impl Dialect for MySql {}
 
 impl Driver for MySql {
+    const KIND: enforcement::Dialect = enforcement::Dialect::MySql;
+    const CLOCK_US: &'static str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
     const QUOTE: char = '`';
     const SCHEMAS: bool = true;
     const UPSERT: Upsert = Upsert::UpdateThenInsert;

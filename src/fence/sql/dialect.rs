@@ -9,7 +9,7 @@ use std::future::Future;
 
 use sqlx::{Database, error::BoxDynError};
 
-use crate::sequencer::Sequencer;
+use crate::{fence::enforcement, sequencer::Sequencer};
 
 use super::{
     SqlError,
@@ -41,6 +41,13 @@ pub(in crate::fence) enum Upsert {
 
 /// What a dialect does for the guards.
 pub(in crate::fence) trait Driver: Database {
+    /// Its name among those for which triggers and tables are written as text.
+    const KIND: enforcement::Dialect;
+
+    /// An expression that reads the database's clock, in microseconds since 1970, whatever the time zone
+    /// of the connection is. It is read anew after waiting for a lock, or for the statement that did.
+    const CLOCK_US: &'static str;
+
     /// The character around names.
     const QUOTE: char;
 

@@ -1,6 +1,6 @@
 //! What can break between a guard and its database.
 
-use crate::limits::TOKEN_VALUE_MAX;
+use crate::{fence::enforcement::Refused, limits::TOKEN_VALUE_MAX};
 
 /// A failure of an SQL guard. Refusals are not among them; they are verdicts and outcomes.
 ///
@@ -92,6 +92,16 @@ impl SqlError {
         }
     }
 
+    /// What a trigger of [`enforcement`](crate::fence::enforcement) refused, if that is what failed.
+    /// Nothing of the statement was done; in PostgreSQL, the transaction around it is over, too.
+    #[must_use]
+    pub fn refused(&self) -> Option<Refused> {
+        match self {
+            Self::Database(error) => refused_by_trigger(error),
+            _ => None,
+        }
+    }
+
     /// Whether an INSERT met a row with a unique key of the new one's.
     pub(super) fn met_a_row(&self) -> bool {
         match self {
@@ -99,6 +109,17 @@ impl SqlError {
             _ => false,
         }
     }
+}
+
+/// What a trigger of [`enforcement`](crate::fence::enforcement) refused, if that is what this error of
+/// sqlx's is: for statements of your own, which know nothing of guards.
+#[must_use]
+pub fn refused_by_trigger(error: &sqlx::Error) -> Option<Refused> {
+    let error = error.as_database_error()?;
+    let refused = Refused::from_message(error.message())?;
+    // Where there are codes, the text alone is not enough: a value could have been quoted in it.
+    let code = error.code().unwrap_or_default();
+    (code.len() < 5 || code == refused.sqlstate()).then_some(refused)
 }
 
 /// Whether a database's error code says that another transaction was in the way.

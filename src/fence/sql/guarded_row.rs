@@ -4,7 +4,10 @@ use std::fmt;
 
 use sqlx::{Encode, Type, TypeInfo as _};
 
-use crate::{fence::Foreign, token::TokenValue};
+use crate::{
+    fence::{Foreign, enforcement::Refused},
+    token::TokenValue,
+};
 
 use super::{
     Dialect, SqlError, WriteOutcome, dialect::Upsert, guarded_table::Carries, names::Identifier,
@@ -191,8 +194,10 @@ impl<'t, DB: Dialect> RowWrite<'t, DB> {
                 true => self.upsert_statement(),
                 false => self.update_statement(),
             };
-            if DB::execute(connection, statement).await? > 0 {
-                return Ok(WriteOutcome::Written);
+            match DB::execute(connection, statement).await {
+                Ok(0) => {}
+                Ok(_) => return Ok(WriteOutcome::Written),
+                Err(error) => return self.refused_or(error),
             }
             match self.look(connection).await? {
                 Found::Refuses(outcome) => return Ok(outcome),
@@ -205,7 +210,7 @@ impl<'t, DB: Dialect> RowWrite<'t, DB> {
                     match DB::execute(connection, self.insert_statement()).await {
                         Ok(_) => return Ok(WriteOutcome::Written),
                         Err(error) if error.met_a_row() => met_another = Some(error),
-                        Err(error) => return Err(error),
+                        Err(error) => return self.refused_or(error),
                     }
                 }
                 Found::Allows { equal: true } if DB::MAY_COUNT_CHANGED && round > 0 => {
@@ -215,6 +220,19 @@ impl<'t, DB: Dialect> RowWrite<'t, DB> {
             }
         }
         Err(self.prevented())
+    }
+
+    /// Where triggers judge as well, they may do so first: SQLite's see an upsert as an INSERT, and one
+    /// that knows the mark of a row that was deleted refuses what meets no row.
+    fn refused_or(&self, error: SqlError) -> Result<WriteOutcome, SqlError> {
+        let Some(Refused::Stale { required, .. }) = error.refused() else {
+            return Err(error);
+        };
+        let required = TokenValue::new(required).map_err(|_| error)?;
+        Ok(WriteOutcome::Stale {
+            presented: self.presented,
+            required,
+        })
     }
 
     /// Asks why a guarded statement met no row.

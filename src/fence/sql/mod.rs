@@ -51,7 +51,7 @@ mod statement;
 mod stored;
 
 pub use dialect::Dialect;
-pub use error::SqlError;
+pub use error::{SqlError, refused_by_trigger};
 pub use guard_table::GuardTable;
 pub use guarded_row::RowWrite;
 pub use guarded_table::GuardedTable;

@@ -2,6 +2,7 @@
 
 use sqlx::{Arguments as _, Sqlite, SqliteConnection, error::BoxDynError, sqlite::SqliteArguments};
 
+use crate::fence::enforcement;
 use crate::fence::sql::{
     Cells, Class, Column, Dialect, Driver, Identifier, Shape, SqlError, Statement, TableName,
     Upsert, ask, by_index, execute, quoted,
@@ -10,6 +11,9 @@ use crate::fence::sql::{
 impl Dialect for Sqlite {}
 
 impl Driver for Sqlite {
+    const KIND: enforcement::Dialect = enforcement::Dialect::Sqlite;
+    const CLOCK_US: &'static str =
+        "(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000)";
     const QUOTE: char = '"';
     const SCHEMAS: bool = false;
     const UPSERT: Upsert = Upsert::OnConflict;
