@@ -5,19 +5,26 @@
 use crate::{
     fence::sql::{Driver, Statement, TableName},
     grant::Ttl,
+    limits::LEASE_MARGIN_PER_MILLE,
     resource::{Holder, ResourceName},
     sequencer::Sequencer,
     token::TokenValue,
 };
 
-/// What the next grant's token is: the last one plus one, or the clock.
+/// What the next grant's token is: the last one plus one, or the clock, also where there was none.
 fn next_token<DB: Driver>(last: &str) -> String {
     let clock = DB::CLOCK_US;
-    format!("CASE WHEN {last} < {clock} THEN {clock} ELSE {last} + 1 END")
+    format!("CASE WHEN {last} >= {clock} THEN {last} + 1 ELSE {clock} END")
 }
 
+/// What a clock may be off by at each end of a lease: SQLite's counts whole milliseconds.
+const CLOCK_STEP_US: u64 = 1_000;
+
+/// How long the database keeps a lease: longer than its TTL by what clock rates and the clock's steps may
+/// differ, so that it never ends before the holder's own deadline.
 fn micros(ttl: Ttl) -> i64 {
-    i64::try_from(ttl.as_ms() * 1_000).expect("a TTL is at most a day")
+    let lease_us = ttl.as_ms() * (1_000 + LEASE_MARGIN_PER_MILLE) + 2 * CLOCK_STEP_US;
+    i64::try_from(lease_us).expect("a TTL is at most a day")
 }
 
 /// PostgreSQL and SQLite: grants if the resource is new, its lease has run out, or the holder is the same;
@@ -30,8 +37,9 @@ pub(super) fn grant<DB: Driver>(
 ) -> Statement<DB> {
     let clock = DB::CLOCK_US;
     let next = next_token::<DB>("g.token");
+    let table = table.quoted::<DB>();
     let mut sql = Statement::new(format!(
-        "INSERT INTO {} AS g (resource, holder, token, expires_at_us) VALUES (",
+        "INSERT INTO {table} AS g (resource, holder, token, expires_at_us) VALUES (",
         table.quoted::<DB>()
     ));
     sql.text(resource.as_str()).push(", ").text(holder.as_str());

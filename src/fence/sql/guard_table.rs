@@ -5,7 +5,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use sqlx::Transaction;
 
 use crate::{
-    fence::{Mark, Rules, Verdict},
+    fence::{Mark, Rules, Verdict, enforcement::Refused},
     resource::{IssuerName, ResourceName},
     sequencer::Sequencer,
 };
@@ -129,8 +129,12 @@ impl<DB: Dialect> GuardTable<DB> {
         if let Some(foreign) = rules.foreign(sequencer) {
             return Ok(Verdict::Foreign(foreign));
         }
-        if DB::raise(transaction, &self.marks, sequencer).await? {
-            return Ok(Verdict::Admitted);
+        match DB::raise(transaction, &self.marks, sequencer).await {
+            Ok(true) => return Ok(Verdict::Admitted),
+            Ok(false) => {}
+            // Where triggers judge as well, they may do so first.
+            Err(error) if matches!(error.refused(), Some(Refused::Stale { .. })) => {}
+            Err(error) => return Err(error),
         }
         let mark = self
             .read(transaction, &sequencer.resource, DB::NEWEST)

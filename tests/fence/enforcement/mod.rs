@@ -1,5 +1,6 @@
 //! Triggers that refuse stale writers in the database itself, on real servers.
 
+mod beside_guards;
 mod keeping;
 mod odd_names;
 mod races;

@@ -17,7 +17,11 @@ on_each_database! {
         let mut session = place.session().await;
         let table = GuardTableScript::new(dialect, "fencing_marks").unwrap();
         session.apply(&table.apply()).await.unwrap();
-        session.all(&["INSERT INTO fencing_marks (resource, issuer, token) VALUES ('a', 'bank', 7)"]).await;
+        let insert = |values: &str| match dialect {
+            Dialect::MariaDb => format!("INSERT INTO fencing_marks (resource, issuer, token, admissions) VALUES ({values}, 0)"),
+            _ => format!("INSERT INTO fencing_marks (resource, issuer, token) VALUES ({values})"),
+        };
+        session.all(&[&insert("'a', 'bank', 7")]).await;
         for (sql, expected) in [
             ("UPDATE fencing_marks SET token = 6", stale(6, 7)),
             ("UPDATE fencing_marks SET token = 8, issuer = 'other'", Refused::IssuerChange),
@@ -26,8 +30,8 @@ on_each_database! {
         ] {
             assert_eq!(session.refused(sql).await, expected, "{sql}");
         }
-        session.all(&["UPDATE fencing_marks SET token = 8", "INSERT INTO fencing_marks (resource, issuer, token) VALUES ('A', 'bank', 1)"]).await;
-        session.run("INSERT INTO fencing_marks (resource, issuer, token) VALUES ('b', 'bank', 0)").await.unwrap_err();
+        session.all(&["UPDATE fencing_marks SET token = 8", &insert("'A', 'bank', 1")]).await;
+        session.run(&insert("'b', 'bank', -1")).await.unwrap_err();
         session.apply(&table.undo()).await.unwrap();
         session.all(&["CREATE TABLE fencing_marks (id BIGINT)"]).await;
     }
@@ -37,13 +41,11 @@ on_each_database! {
         let mut session = place.session().await;
         let table = IssuerTableScript::new(dialect, "lock_grants").unwrap();
         session.apply(&table.apply()).await.unwrap();
-        let now = match dialect {
-            Dialect::Postgres => "clock_timestamp()",
-            Dialect::MariaDb | Dialect::MySql => "UTC_TIMESTAMP(6)",
-            Dialect::Sqlite => "0",
-        };
-        session.all(&[&format!("INSERT INTO lock_grants (resource, holder, token, expires_at) VALUES ('a', 'x', 7, {now})")]).await;
-        session.all(&[&format!("UPDATE lock_grants SET expires_at = {now}"), "UPDATE lock_grants SET holder = 'y', token = token + 1"]).await;
+        session.all(&[
+            "INSERT INTO lock_grants (resource, holder, token, expires_at_us) VALUES ('a', 'x', 7, 0)",
+            "UPDATE lock_grants SET expires_at_us = 5",
+            "UPDATE lock_grants SET holder = 'y', token = token + 1",
+        ]).await;
         assert_eq!(session.refused("UPDATE lock_grants SET token = 7").await, stale(7, 8));
         assert_eq!(session.refused("DELETE FROM lock_grants").await, Refused::Delete);
         session.apply(&table.undo()).await.unwrap();
