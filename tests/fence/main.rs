@@ -13,8 +13,6 @@ mod enforcement;
 mod fenced;
 mod files;
 mod foreign;
-mod guard_table;
-mod guarded_row;
 mod http;
 mod issuer_table;
 mod job_queue;
