@@ -36,17 +36,19 @@ pub(super) fn grant<DB: Driver>(
     ttl: Ttl,
 ) -> Statement<DB> {
     let clock = DB::CLOCK_US;
-    let next = next_token::<DB>("g.token");
+    let (first, next) = (next_token::<DB>("max(token)"), next_token::<DB>("g.token"));
     let table = table.quoted::<DB>();
     let mut sql = Statement::new(format!(
-        "INSERT INTO {table} AS g (resource, holder, token, expires_at_us) VALUES (",
-        table.quoted::<DB>()
+        "INSERT INTO {table} AS g (resource, holder, token, expires_at_us) VALUES ("
     ));
     sql.text(resource.as_str()).push(", ").text(holder.as_str());
-    sql.push(&format!(", {clock}, {clock} + "))
-        .integer(micros(ttl));
+    // The clock, where there is no row yet. Where there is one, SQLite's triggers hold this against it.
+    sql.push(&format!(", (SELECT {first} FROM {table} WHERE resource = "))
+        .text(resource.as_str());
+    sql.push(&format!("), {clock} + ")).integer(micros(ttl));
     sql.push(&format!(
-        ") ON CONFLICT (resource) DO UPDATE SET holder = excluded.holder, token = {next}, expires_at_us = {clock} + "
+        ") ON CONFLICT (resource) DO UPDATE SET holder = excluded.holder, token = {next}, \
+         expires_at_us = {clock} + "
     ));
     sql.integer(micros(ttl)).push(&format!(
         " WHERE g.holder = excluded.holder OR g.expires_at_us <= {clock} RETURNING {}",
