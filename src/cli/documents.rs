@@ -3,13 +3,14 @@
 use std::{fs, path::Path};
 
 /// Pages that show commands, from the root of the package.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "CONTRIBUTING.md",
     "deploy/README.md",
     "docs/benchmarks.md",
     "docs/command-line.md",
     "docs/failure-modes.md",
+    "docs/fencing-database.md",
     "docs/fencing-guide.md",
     "docs/leader-election.md",
     "docs/operations.md",

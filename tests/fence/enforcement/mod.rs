@@ -2,7 +2,9 @@
 
 mod beside_guards;
 mod keeping;
+mod limits;
 mod odd_names;
+mod page;
 mod races;
 mod right;
 mod tables;
