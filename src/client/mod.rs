@@ -45,6 +45,7 @@ mod backoff;
 mod call;
 mod clock;
 mod error;
+mod feedback;
 mod held;
 mod hold;
 mod learn;

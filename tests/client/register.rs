@@ -1,11 +1,14 @@
 //! The cluster's own guard register, from the side of a guard: its verdicts, and what may be sent again.
 
 use crate::fake::{Act, Fake, client};
-use crate::{PLENTY, SHORT};
+use crate::{PLENTY, SHORT, until};
 use fencepost::client::{AdmitOutcome, Client, ErrorKind, RegisterError, ReportOutcome};
-use fencepost::fence::{EqualTokens, Foreign, Guard, Verdict};
+use fencepost::fence::watched::{Mode, Watch, Watched};
+use fencepost::fence::{EqualTokens, Foreign, Guard, Rules, Verdict, memory::MemoryGuard};
 use fencepost::sequencer::Sequencer;
 use fencepost::token::TokenValue;
+use fencepost::wire::failure::{Failure, Reason};
+use std::sync::Arc;
 use tonic::Status;
 
 fn sequencer(issuer: &str, token: u64) -> Sequencer {
@@ -121,4 +124,32 @@ async fn a_resource_without_a_mark_has_none() {
     let client = guarded_by(&node).await;
     let mark = client.high_water(&"door".parse().unwrap()).await.unwrap();
     assert_eq!(mark, None);
+}
+
+#[tokio::test]
+async fn what_a_watched_guard_admits_is_reported_and_the_answer_brought_back() {
+    // The first report fails for good, the later ones say that the token was never issued.
+    let node = Fake::start(|call, before| match (call, before) {
+        ("report", 0) => Act::Fail(Failure::new(Reason::Refused, "not now")),
+        ("report", _) => Act::Unknown,
+        _ => Act::Answer,
+    })
+    .await;
+    let watch = Arc::new(Watch::new("door", Mode::Enforce));
+    let guard = MemoryGuard::new(Rules::default());
+    let guard = Watched::new(guard, Arc::clone(&watch));
+    let client = guarded_by(&node).await;
+    let reporter = {
+        let watch = Arc::clone(&watch);
+        tokio::spawn(async move { client.report_admitted(&watch).await })
+    };
+    let said = guard.admit(&sequencer("test", 12)).await.unwrap();
+    assert_eq!(said, Verdict::Admitted);
+    until("the watch hears of it", || watch.counts().ahead == 1).await;
+    assert_eq!(node.count("report"), 2);
+    let said = guard.admit(&sequencer("test", 15)).await.unwrap();
+    assert_eq!(said, Verdict::Admitted);
+    until("the next one is reported too", || watch.counts().ahead == 2).await;
+    assert!(!reporter.is_finished());
+    reporter.abort();
 }

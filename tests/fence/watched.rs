@@ -253,7 +253,7 @@ async fn a_token_that_was_never_issued_is_said_loudly_with_the_remedy() {
     let guard = Watched::new(MemoryGuard::new(rules()), watch(Mode::Observe));
     assert_eq!(guard.admit(&sequencer(9)).await, Ok(Verdict::Admitted));
     assert_eq!(guard.admit(&sequencer(3)).await, Ok(Verdict::Admitted));
-    guard.watch().ahead(&sequencer(9), token(4));
+    guard.watch().ahead(&sequencer(9), Some(token(4)));
     drop(logged);
     assert_eq!(guard.watch().counts().ahead, 1);
     let text = log.to_string();

@@ -5,6 +5,7 @@
     reason = "a test reads clocks to bound its waiting, and a panic is its failure"
 )]
 
+mod conforming;
 mod connections;
 #[path = "../raft/cut.rs"]
 mod cut;

@@ -131,16 +131,16 @@ impl Watch {
         self.feedback.subscribe()
     }
 
-    /// The issuer was told of this sequencer, and says that the last token it issued is lower. Counts it,
-    /// and logs an error with the remedy: somebody must act before the issuer gets there by itself.
-    pub fn ahead(&self, sequencer: &Sequencer, last_token: TokenValue) {
+    /// The issuer was told of this sequencer, and says that the last token it issued is lower, or that
+    /// it has issued none. Counts it, and logs an error with the remedy: somebody must act before the issuer gets there by itself.
+    pub fn ahead(&self, sequencer: &Sequencer, last_token: Option<TokenValue>) {
         self.counters.add(Kind::Ahead);
         error!(
             guard = self.name,
             issuer = %sequencer.issuer,
             resource = %sequencer.resource,
             token = sequencer.token.get(),
-            last_token = last_token.get(),
+            last_token = last_token.map_or(0, TokenValue::get),
             "a token was admitted that its issuer never issued: the issuer lost grants, in a restore \
              perhaps, and may issue their tokens again; run `fencepost raise-floor` with \
              the highest token of all guards"
