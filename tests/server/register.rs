@@ -261,7 +261,7 @@ async fn racing_callers_at_all_nodes_never_get_a_lower_token_through_after_a_hig
         });
     }
     callers.join_all().await;
-    let calls = calls.lock().unwrap();
+    let calls = std::mem::take(&mut *calls.lock().unwrap());
     let admitted = || calls.iter().filter(|call| call.admitted);
     for call in admitted() {
         let higher =

@@ -90,31 +90,16 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
 
     let recorder = Recorder::new();
     let shared = Shared::default();
-    let clients: Vec<_> = (1..=CLIENTS)
-        .map(|client| {
-            tokio::spawn(client::work(
-                asker(&cluster, &recorder, &dice, client),
-                shared.clone(),
-            ))
-        })
-        .collect();
-
-    let hog = in_line::hog(asker(&cluster, &recorder, &dice, HOG), shared.clone());
-    let hog = tokio::spawn(hog);
-    let guards = guards(&cluster, &recorder, &shared, &dice);
-    let keepers = keepers(&cluster, &recorder, &shared, &dice);
+    let mut busy = clients(&cluster, &recorder, &shared, &dice);
+    busy.extend(keepers(&cluster, &recorder, &shared, &dice));
+    busy.extend(guards(&cluster, &recorder, &shared, &dice));
     let watchers = watchers(&cluster, &shared, &dice).await;
 
     let (calm_rate, faults) = hurt(&mut cluster, &recorder, &shared, &dice).await;
 
     let healed = recorder.now();
     shared.stop.store(true, Ordering::Relaxed);
-    for client in clients
-        .into_iter()
-        .chain(keepers)
-        .chain(guards)
-        .chain([hog])
-    {
+    for client in busy {
         client.await.expect("a client of the run panicked");
     }
     probe(asker(&cluster, &recorder, &dice, PROBE)).await;
@@ -155,6 +140,19 @@ async fn killing_the_leader_again_and_again_never_breaks_a_promise() {
         "none observed under the listed faults, {} operations, seed {seed}",
         evidence.operations.len()
     );
+}
+
+/// Clients that speak to the nodes themselves, and the one that holds a resource for long.
+fn clients(
+    cluster: &Cluster,
+    recorder: &Recorder,
+    shared: &Shared,
+    dice: &Dice,
+) -> Vec<JoinHandle<()>> {
+    let asker = |number| asker(cluster, recorder, dice, number);
+    let client = |number| tokio::spawn(client::work(asker(number), shared.clone()));
+    let hog = tokio::spawn(in_line::hog(asker(HOG), shared.clone()));
+    (1..=CLIENTS).map(client).chain([hog]).collect()
 }
 
 /// Clients of the client library, with background renewals.
