@@ -22,23 +22,22 @@ local function below(a, b)
     return false
 end
 
-local function is_type(key, wanted)
+local function wrong_type(key, wanted)
     local found = redis.call('TYPE', key).ok
-    return found == 'none' or found == wanted, found
+    return redis.error_reply('FENCETYPE ' .. key .. ' is a ' .. found .. ' and should be a ' .. wanted)
 end
 
 if #KEYS ~= 2 or not issuer or issuer == '' or not is_token(token) or (equal ~= 'again' and equal ~= 'once') then
     return redis.error_reply('FENCEARGS two keys, an issuer, a token and `again` or `once` are wanted')
 end
-for position, wanted in ipairs({'hash', 'string'}) do
-    local right, found = is_type(KEYS[position], wanted)
-    if not right then
-        return redis.error_reply('FENCETYPE ' .. KEYS[position] .. ' is a ' .. found .. ' and should be a ' .. wanted)
-    end
+-- Everything is looked at before anything is written.
+local held = redis.pcall('HMGET', KEYS[1], 'issuer', 'token')
+if held.err then return held.err:find('WRONGTYPE', 1, true) and wrong_type(KEYS[1], 'hash') or held end
+if value then
+    local found = redis.call('TYPE', KEYS[2]).ok
+    if found ~= 'none' and found ~= 'string' then return wrong_type(KEYS[2], 'string') end
 end
-
-local held = redis.call('HMGET', KEYS[1], 'issuer', 'token')
-local is_new = redis.call('EXISTS', KEYS[1]) == 0
+local is_new = not held[1] and not held[2] and redis.call('EXISTS', KEYS[1]) == 0
 if not is_new then
     if not held[1] or not is_token(held[2]) then
         return redis.error_reply('FENCEMARK ' .. KEYS[1] .. ' is no mark: it needs the fields issuer and token')
