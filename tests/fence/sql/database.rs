@@ -80,6 +80,12 @@ pub(crate) trait Server: Dialect {
         sql: &str,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
+    /// Rows of whatever there is, shown as text.
+    fn texts(
+        connection: &mut Self::Connection,
+        sql: &str,
+    ) -> impl Future<Output = sqlx::Result<Vec<Vec<String>>>> + Send;
+
     /// Rows of whole numbers.
     fn numbers(
         connection: &mut Self::Connection,
@@ -191,6 +197,11 @@ impl Server for Sqlite {
         Ok(done.rows_affected())
     }
 
+    async fn texts(connection: &mut SqliteConnection, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
+        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
+        Ok(rows.iter().map(shown).collect())
+    }
+
     async fn numbers(connection: &mut SqliteConnection, sql: &str) -> sqlx::Result<Vec<Vec<i64>>> {
         let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
         let row = |row: &sqlx::sqlite::SqliteRow| (0..row.len()).map(|n| row.try_get(n)).collect();
@@ -241,6 +252,11 @@ impl Server for Postgres {
     async fn count(connection: &mut PgConnection, sql: &str) -> sqlx::Result<u64> {
         let done = connection.execute(AssertSqlSafe(sql.to_owned())).await?;
         Ok(done.rows_affected())
+    }
+
+    async fn texts(connection: &mut PgConnection, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
+        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
+        Ok(rows.iter().map(shown).collect())
     }
 
     async fn numbers(connection: &mut PgConnection, sql: &str) -> sqlx::Result<Vec<Vec<i64>>> {
@@ -294,9 +310,32 @@ impl Server for MySql {
         Ok(done.rows_affected())
     }
 
+    async fn texts(connection: &mut MySqlConnection, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
+        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
+        Ok(rows.iter().map(shown).collect())
+    }
+
     async fn numbers(connection: &mut MySqlConnection, sql: &str) -> sqlx::Result<Vec<Vec<i64>>> {
         let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
         let row = |row: &sqlx::mysql::MySqlRow| (0..row.len()).map(|n| row.try_get(n)).collect();
         rows.iter().map(row).collect()
     }
+}
+
+/// The cells of a row: whole numbers, and else what can be read as text.
+fn shown<R>(row: &R) -> Vec<String>
+where
+    R: sqlx::Row,
+    usize: sqlx::ColumnIndex<R>,
+    i64: for<'r> sqlx::Decode<'r, R::Database> + Type<R::Database>,
+    String: for<'r> sqlx::Decode<'r, R::Database>,
+{
+    let cell = |n: usize| match row.try_get::<i64, _>(n) {
+        Ok(number) => number.to_string(),
+        Err(_) => {
+            // Unchecked, since MySQL's names of bytes are not of a text type.
+            row.try_get_unchecked::<String, _>(n).unwrap()
+        }
+    };
+    (0..row.len()).map(cell).collect()
 }

@@ -1,8 +1,9 @@
 //! Rows that carry their own mark: the statements, and what "no rows" turns out to have been.
 
 use fencepost::fence::sql::{GuardedTable, RowWrite, SqlError, WriteOutcome};
-use sqlx::Connection as _;
+use sqlx::{Connection as _, MySql};
 
+use crate::databases;
 use crate::scene::{ACCOUNT, resource, rules, sequencer, token};
 use crate::sql::{
     database::{Database, Server},
@@ -260,4 +261,47 @@ async fn a_busy_database_is_an_error_that_may_be_retried<DB: Server>(database: D
         .update(&mut connection)
         .await;
     assert_eq!(outcome.unwrap(), WriteOutcome::Written);
+}
+
+/// MariaDB's own client counts changed rows, and says 0 of a row that was written with the same values
+/// under the same token. That is neither stale nor lost.
+#[tokio::test]
+async fn no_rows_of_a_client_that_counts_changed_ones_are_not_taken_for_stale() {
+    let Some(database) = Database::<MySql>::new().await else {
+        return;
+    };
+    let (accounts, mut connection) = (database.accounts(rules()).await, database.connect().await);
+    let name = MySql::texts(&mut connection, "SELECT DATABASE()")
+        .await
+        .unwrap();
+    let server = databases::mariadb().unwrap().server();
+    let mut by_the_client = async |value: u64| {
+        let update = format!(
+            "UPDATE accounts SET balance = 1, fencing_token = {value}
+             WHERE id = 1 AND fencing_token <= {value}; SELECT ROW_COUNT()"
+        );
+        let socket = server.directory().join("socket");
+        let told = std::process::Command::new("mariadb")
+            .args([
+                "--no-defaults",
+                "--user=root",
+                "--skip-column-names",
+                "--execute",
+                &update,
+            ])
+            .arg(format!("--socket={}", socket.display()))
+            .arg(&name[0][0])
+            .output()
+            .unwrap();
+        let count: u64 = String::from_utf8(told.stdout)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let asked = write(&accounts, value).key(1_i64);
+        (count, asked.explain(count, &mut connection).await.unwrap())
+    };
+    assert_eq!(by_the_client(7).await, (1, WriteOutcome::Written));
+    assert_eq!(by_the_client(7).await, (0, WriteOutcome::Written));
+    assert_eq!(by_the_client(6).await, (0, stale(6, 7)));
 }

@@ -5,6 +5,7 @@ mod documents;
 mod guard_table;
 mod guarded_row;
 mod isolation;
+mod page;
 mod races;
 mod unfit;
 mod versions;

@@ -9,15 +9,15 @@ use std::sync::{
 };
 
 use fencepost::fence::{
-    Verdict,
-    sql::{GuardTable, GuardedTable, SqlError, WriteOutcome},
+    Guard as _, Verdict,
+    sql::{GuardTable, GuardedTable, SqlError, SqlGuard, WriteOutcome},
 };
 
 use super::{
     database::{Database, Server},
     on_each_database,
 };
-use crate::scene::{ACCOUNT, resource, rules, sequencer, token};
+use crate::scene::{ACCOUNT, resource, rules, sequencer, sequencer_for, token};
 
 const WRITERS: u64 = 5;
 const ROUNDS: u64 = 8;
@@ -29,6 +29,8 @@ on_each_database!(
     racing_transactions_that_read_first_undo_nothing_behind_a_mark,
     racing_transactions_that_expect_a_version_undo_nothing,
     racing_connections_make_a_row_once,
+    racing_transactions_make_a_row_once,
+    first_admissions_do_not_get_in_each_others_way,
     check_then_write_lets_a_late_holder_through,
     the_same_interleaving_is_refused_by_both_guards,
 );
@@ -279,6 +281,79 @@ async fn racing_connections_make_a_row_once<DB: Server>(database: Database<DB>) 
             );
         }
         assert_eq!(database.account(id).await, Some((highest, highest)));
+    }
+}
+
+/// As before, within transactions at each level, which may have to be run again.
+async fn racing_transactions_make_a_row_once<DB: Server>(database: Database<DB>) {
+    let accounts = database.accounts(rules()).await;
+    for (&level, id) in DB::LEVELS.iter().zip(2..) {
+        let mut writers = tokio::task::JoinSet::new();
+        for value in 1..=WRITERS {
+            let (accounts, mut connection) = (accounts.clone(), database.connect().await);
+            let balance = i64::try_from(value).unwrap();
+            writers.spawn(async move {
+                let mut make = async || {
+                    let mut tx = DB::begin(&mut connection, level).await?;
+                    let write = accounts.write(&resource(ACCOUNT), &sequencer(value));
+                    let write = write
+                        .key(DB::number(id))
+                        .set("balance", DB::number(balance));
+                    let outcome = write.upsert(&mut tx).await?;
+                    tx.commit().await?;
+                    Ok::<_, SqlError>(outcome)
+                };
+                loop {
+                    match make().await {
+                        Ok(outcome) => return (value, outcome),
+                        Err(error) => assert!(error.may_retry(), "{level}: {error}"),
+                    }
+                }
+            });
+        }
+        for (value, outcome) in writers.join_all().await {
+            let late = matches!(outcome, WriteOutcome::Stale { .. });
+            assert!(
+                outcome == WriteOutcome::Written || late,
+                "{level}: {outcome:?}"
+            );
+            assert!(
+                !(late && value == WRITERS),
+                "{level}: the highest token is never late"
+            );
+        }
+        let highest = i64::try_from(WRITERS).unwrap();
+        assert_eq!(
+            database.account(id).await,
+            Some((highest, highest)),
+            "{level}"
+        );
+    }
+}
+
+/// Resources are new all the time (a job, an order). Their first admissions wait for each other where
+/// they are of one resource, and never deadlock.
+async fn first_admissions_do_not_get_in_each_others_way<DB: Server>(database: Database<DB>) {
+    let guard = SqlGuard::new(database.pool(6).await, database.marks(rules()).await);
+    for job in 0..30 {
+        let mut holders = tokio::task::JoinSet::new();
+        for n in 0..6 {
+            let guard = guard.clone();
+            // Two of them each for one resource, and all of them neighbours.
+            let sequencer = sequencer_for("bank", &format!("job/{job}/{}", n / 2), 1 + n % 2);
+            holders.spawn(async move { guard.admit(&sequencer).await });
+        }
+        for verdict in holders.join_all().await {
+            let verdict = verdict.unwrap_or_else(|error| panic!("{error}"));
+            assert!(!matches!(verdict, Verdict::Foreign(_)), "{verdict:?}");
+        }
+        for n in 0..3 {
+            let mark = guard
+                .high_water(&resource(&format!("job/{job}/{n}")))
+                .await
+                .unwrap();
+            assert_eq!(mark.unwrap().token.get(), 2);
+        }
     }
 }
 
