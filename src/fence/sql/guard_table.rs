@@ -197,7 +197,7 @@ impl<DB: Dialect> GuardTable<DB> {
 
 /// Raises a mark where `INSERT ... ON CONFLICT` has a condition: one statement that checks, raises and
 /// locks. It writes, or at least locks the row, whatever comes of it.
-pub(super) async fn raise_on_conflict<DB: Driver + ?Sized>(
+pub(super) async fn raise_on_conflict<DB: Driver>(
     connection: &mut DB::Connection,
     marks: &Marks,
     sequencer: &Sequencer,
