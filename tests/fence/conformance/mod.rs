@@ -3,6 +3,8 @@
 mod databases;
 mod dialects;
 mod ours;
+mod reports;
+mod service;
 mod shelf;
 mod stores;
 mod wrong;

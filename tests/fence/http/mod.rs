@@ -4,5 +4,5 @@ mod client;
 mod door;
 mod hops;
 mod rules;
-mod scene;
+pub(crate) mod scene;
 mod streams;

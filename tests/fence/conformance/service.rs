@@ -1,0 +1,232 @@
+//! A service behind the HTTP layer, over real sockets, held to the whole promise; and one that only
+//! guards its door, which is caught.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Extension, Path, State},
+    http::{Method, Response, StatusCode},
+    routing::get,
+};
+use fencepost::{
+    fence::{
+        EqualTokens,
+        conformance::{
+            Answer, Case, Contents, Fault, Handle, Place, Profile, Settings, Steps, Subject, Write,
+            check_only,
+        },
+        fenced::{Applied, FencedResource},
+        http::{GuardLayer, StaleAnswer},
+        memory::{MemoryGuard, MemoryStore},
+    },
+    resource::ResourceName,
+    sequencer::{MissingIssuer, Sequencer, headers},
+    token::TokenValue,
+};
+use http_body_util::Full;
+use tokio::sync::Mutex;
+
+use super::ours::{BOTH, bank, conforms, profile, rules};
+use crate::http::scene::{Plain, Served, plain, whole};
+
+/// What stands behind the door.
+enum Behind {
+    /// A store that is fenced itself: the write carries the token.
+    Fenced(FencedResource<MemoryStore<u32>>),
+    /// Numbers that are written some time after the door let the request in.
+    Plain(Mutex<BTreeMap<ResourceName, u32>>),
+}
+
+struct Service {
+    equal: EqualTokens,
+    missing: MissingIssuer,
+    fenced: bool,
+}
+
+struct ServicePlace {
+    served: Served,
+}
+
+/// One client with connections of its own.
+struct ServiceHandle {
+    client: Plain,
+    url: String,
+}
+
+type Shared = State<Arc<Behind>>;
+
+async fn put(
+    State(behind): Shared,
+    Extension(admitted): Extension<Sequencer>,
+    value: String,
+) -> Response<String> {
+    let value: u32 = value.parse().unwrap();
+    let resource = &admitted.resource;
+    match &*behind {
+        Behind::Fenced(values) => {
+            let applied = values.apply(resource, &value, &admitted).await.unwrap();
+            match applied {
+                Applied::Accepted => Response::default(),
+                Applied::Stale {
+                    presented,
+                    required,
+                } => StaleAnswer {
+                    presented,
+                    required,
+                }
+                .to_response(),
+                Applied::Foreign(foreign) => panic!("it came through the door: {foreign}"),
+            }
+        }
+        Behind::Plain(values) => {
+            tokio::task::yield_now().await;
+            values.lock().await.insert(resource.clone(), value);
+            Response::default()
+        }
+    }
+}
+
+async fn read(State(behind): Shared, Path(name): Path<String>) -> Response<String> {
+    let resource = ResourceName::new(name).unwrap();
+    let value = match &*behind {
+        Behind::Fenced(values) => values.store().read(&resource).and_then(|(value, _)| value),
+        Behind::Plain(values) => values.lock().await.get(&resource).copied(),
+    };
+    let mut response = Response::new(value.map_or_else(String::new, |value| value.to_string()));
+    if value.is_none() {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    }
+    response
+}
+
+impl Subject for Service {
+    type Place = ServicePlace;
+
+    fn profile(&self) -> Profile {
+        let name = format!("an HTTP service, {:?}, {:?}", self.equal, self.missing);
+        profile(&name, self.equal)
+            .missing_issuer(self.missing)
+            .names_target_apart()
+            .without_marks()
+    }
+
+    async fn place(&self) -> Result<ServicePlace, Fault> {
+        let behind = match self.fenced {
+            true => Behind::Fenced(FencedResource::new(MemoryStore::new(), rules(self.equal))),
+            false => Behind::Plain(Mutex::default()),
+        };
+        // A request names its target in its path, and a token for another one is foreign there.
+        let target = |request: &axum::http::request::Parts| {
+            let name = request.uri.path().strip_prefix("/values/")?;
+            ResourceName::from_percent_encoded(name).ok()
+        };
+        // The write carries the token again, so at the door an equal one always passes.
+        let door = match self.fenced {
+            true => rules(EqualTokens::MayWriteAgain),
+            false => rules(self.equal),
+        };
+        let layer = GuardLayer::new(MemoryGuard::new(door), bank())
+            .missing_issuer(self.missing)
+            .bound_to(target);
+        let router = Router::new()
+            .route("/values/{name}", get(read).put(put))
+            .layer(layer)
+            .with_state(Arc::new(behind));
+        let served = Served::axum(router).await;
+        Ok(ServicePlace { served })
+    }
+}
+
+impl Place for ServicePlace {
+    type Handle = ServiceHandle;
+
+    async fn open(&self) -> Result<ServiceHandle, Fault> {
+        Ok(ServiceHandle {
+            client: plain(),
+            url: self.served.url("/values"),
+        })
+    }
+}
+
+impl ServiceHandle {
+    fn url(&self, resource: &ResourceName) -> String {
+        format!("{}/{}", self.url, resource.percent_encoded())
+    }
+}
+
+impl Handle for ServiceHandle {
+    async fn write(&mut self, write: &Write, _: &mut Steps) -> Result<Answer, Fault> {
+        let presented = &write.presented;
+        let mut request = axum::http::Request::builder()
+            .method(Method::PUT)
+            .uri(self.url(&write.resource))
+            .header(headers::FENCING_TOKEN, presented.token.get())
+            .header(headers::RESOURCE_ID, presented.resource.header_encoded());
+        if let Some(issuer) = &presented.issuer {
+            request = request.header(headers::FENCING_ISSUER, issuer.header_encoded());
+        }
+        let request = request.body(Full::from(write.value.to_string()))?;
+        let (status, found, said) = whole(self.client.request(request).await?).await;
+        Ok(match status {
+            200 => Answer::Admitted,
+            400 => Answer::Invalid,
+            403 => Answer::Foreign,
+            409 => {
+                let required = found
+                    .get(headers::REQUIRED_TOKEN)
+                    .ok_or("no required token")?;
+                Answer::Stale {
+                    required: Some(required.to_str()?.parse::<TokenValue>()?),
+                }
+            }
+            other => return Err(format!("{other}: {said}").into()),
+        })
+    }
+
+    async fn read(&mut self, resource: &ResourceName) -> Result<Contents, Fault> {
+        let request = axum::http::Request::builder().uri(self.url(resource));
+        let request = request.body(Full::default())?;
+        let (status, _, said) = whole(self.client.request(request).await?).await;
+        let value = match status {
+            200 => Some(said.parse()?),
+            404 => None,
+            other => return Err(format!("{other}: {said}").into()),
+        };
+        Ok(Contents { value, mark: None })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_whose_writes_carry_the_token_conforms() {
+    for (equal, missing) in BOTH
+        .into_iter()
+        .zip([MissingIssuer::Refuse, MissingIssuer::Accept])
+    {
+        let service = Service {
+            equal,
+            missing,
+            fenced: true,
+        };
+        let untried = [
+            Case::Restart,
+            Case::InterleavedWrites,
+            Case::CrashBetweenCheckAndWrite,
+            Case::RestoredBackup,
+        ];
+        conforms(&service, &untried).await;
+    }
+}
+
+/// Admitted at the door and written later: in between, a newer holder can come and go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_only_guards_its_door_is_caught() {
+    let service = Service {
+        equal: EqualTokens::MayWriteAgain,
+        missing: MissingIssuer::Refuse,
+        fenced: false,
+    };
+    let settings = Settings::default().rounds(100);
+    let report = check_only(&service, &settings, &[Case::ConcurrentWriters]).await;
+    assert_eq!(report.broken(), [Case::ConcurrentWriters], "{report}");
+}
