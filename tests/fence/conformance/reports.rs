@@ -35,7 +35,7 @@ async fn a_report_tells_the_whole_story() {
         "the promise:   Neighbouring tokens above 2^53 stay different.",
         "should have been refused as stale, and was admitted",
         "usual cause:   Tokens pass through a floating-point number",
-        "handle 1 writes 3 to \"exact/53\" with token 9007199254740992: admitted",
+        "handle 1 writes 2 to \"exact/53\" with token 9007199254740992: admitted",
         "with token 9007199254740991: refused as stale, 9007199254740992 required",
         "1 held, 1 broken, 0 failed, 0 not tried (seed 7)",
     ] {
