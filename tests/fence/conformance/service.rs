@@ -81,7 +81,7 @@ async fn put(
         }
         Behind::Plain(values) => {
             // Every other write is slow on its way from the door to the store.
-            for _ in 0..if value % 2 == 0 { 0 } else { 100 } {
+            for _ in 0..if value.is_multiple_of(2) { 0 } else { 100 } {
                 tokio::task::yield_now().await;
             }
             values.lock().await.insert(resource.clone(), value);

@@ -62,7 +62,7 @@ pub(super) async fn interleaved_writes<P: Place>(scene: &mut Scene<P>) -> Result
         let race = Arc::new(Race::new(scene.write_of(&resource, 1), 2, false));
         let mut operations = Vec::new();
         // Every other time there is something already: a row to update rather than to make.
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             let first = operate(race.write(1), 0, &race, &mut lower, Steps::free()).await;
             operations.push(first.0);
         }
