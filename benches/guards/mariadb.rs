@@ -18,8 +18,11 @@ use crate::{
 
 const SCHEMA: &str = "
     CREATE TABLE plain (id BIGINT PRIMARY KEY, body TEXT NOT NULL);
-    CREATE TABLE guarded (id BIGINT PRIMARY KEY, body TEXT NOT NULL, fencing_token BIGINT NOT NULL DEFAULT 0);
-    CREATE TABLE enforced LIKE guarded;
+    CREATE TABLE bare LIKE plain;
+    CREATE TABLE marked LIKE plain;
+    CREATE TABLE by_hand (id BIGINT PRIMARY KEY, body TEXT NOT NULL, fencing_token BIGINT NOT NULL DEFAULT 0);
+    CREATE TABLE by_library LIKE by_hand;
+    CREATE TABLE enforced LIKE by_hand;
 ";
 
 writers!(
@@ -28,9 +31,11 @@ writers!(
     "START TRANSACTION",
     [
         "UPDATE plain SET body = ? WHERE id = ?",
-        "UPDATE guarded SET body = ?, fencing_token = ? WHERE id = ? AND fencing_token <= ?",
-        "UPDATE enforced SET body = ?, fencing_token = ? WHERE id = ?"
-    ]
+        "UPDATE bare SET body = ? WHERE id = ?",
+        "UPDATE marked SET body = ? WHERE id = ?"
+    ],
+    "UPDATE by_hand SET body = ?, fencing_token = ? WHERE id = ? AND fencing_token <= ?",
+    "UPDATE enforced SET body = ?, fencing_token = ? WHERE id = ?"
 );
 
 pub(crate) async fn measure(writers: u64) {

@@ -18,8 +18,11 @@ use crate::{
 
 const SCHEMA: &str = "
     CREATE TABLE plain (id BIGINT PRIMARY KEY, body TEXT NOT NULL);
-    CREATE TABLE guarded (id BIGINT PRIMARY KEY, body TEXT NOT NULL, fencing_token BIGINT NOT NULL DEFAULT 0);
-    CREATE TABLE enforced (LIKE guarded INCLUDING ALL);
+    CREATE TABLE bare (LIKE plain INCLUDING ALL);
+    CREATE TABLE marked (LIKE plain INCLUDING ALL);
+    CREATE TABLE by_hand (id BIGINT PRIMARY KEY, body TEXT NOT NULL, fencing_token BIGINT NOT NULL DEFAULT 0);
+    CREATE TABLE by_library (LIKE by_hand INCLUDING ALL);
+    CREATE TABLE enforced (LIKE by_hand INCLUDING ALL);
 ";
 
 writers!(
@@ -28,9 +31,11 @@ writers!(
     "BEGIN",
     [
         "UPDATE plain SET body = $1 WHERE id = $2",
-        "UPDATE guarded SET body = $1, fencing_token = $2 WHERE id = $3 AND fencing_token <= $4",
-        "UPDATE enforced SET body = $1, fencing_token = $2 WHERE id = $3"
-    ]
+        "UPDATE bare SET body = $1 WHERE id = $2",
+        "UPDATE marked SET body = $1 WHERE id = $2"
+    ],
+    "UPDATE by_hand SET body = $1, fencing_token = $2 WHERE id = $3 AND fencing_token <= $4",
+    "UPDATE enforced SET body = $1, fencing_token = $2 WHERE id = $3"
 );
 
 pub(crate) async fn measure(writers: u64) {

@@ -5,10 +5,20 @@
 //! transaction of its own. With one: the documented statement, the same through `GuardedTable`, a `GuardTable`
 //! beside an unchanged table, and a statement without any condition on a table that triggers enforce.
 
-/// Makes `variants`, for a database whose placeholders are in the three statements: the plain one (body, id),
-/// the guarded one (body, token, id, token), and the one that only names its token (body, token, id).
+/// Each way has a table of its own, so that none writes where another has just been.
+pub(crate) const TABLES: [&str; 6] = [
+    "plain",
+    "by_hand",
+    "by_library",
+    "enforced",
+    "bare",
+    "marked",
+];
+
+/// Makes `variants`, for a database whose placeholders are in the statements: the plain ones of three tables
+/// (body, id), the guarded one (body, token, id, token), and the one that only names its token (body, token, id).
 macro_rules! writers {
-    ($database:ty, $dialect:expr, $begin:literal, [$plain:literal, $guarded:literal, $named:literal]) => {
+    ($database:ty, $dialect:expr, $begin:literal, [$plain:literal, $bare:literal, $marked:literal], $guarded:literal, $named:literal) => {
         type Connection = <$database as sqlx::Database>::Connection;
 
         /// All ways to write, each with so many connections; the tables are made and filled here.
@@ -22,7 +32,7 @@ macro_rules! writers {
             prepare(&mut connection, writers, schema).await;
             let rows = GuardedTable::<$database>::open(
                 &mut connection,
-                "guarded",
+                "by_library",
                 &["id"],
                 "fencing_token",
                 crate::rules(),
@@ -65,7 +75,7 @@ macro_rules! writers {
         async fn prepare(connection: &mut Connection, writers: u64, schema: &str) {
             use fencepost::fence::enforcement::Enforcement;
             let mut script = schema.to_owned();
-            for table in ["plain", "guarded", "enforced"] {
+            for table in crate::sql::TABLES {
                 let values: Vec<_> = (0..writers * crate::ROWS)
                     .map(|id| format!("({id}, '')"))
                     .collect();
@@ -139,13 +149,14 @@ macro_rules! writers {
             marks: Option<GuardTable<$database>>,
         ) -> Box<dyn Writes> {
             let sequencers = sequencers(writer);
+            let sql = if marks.is_some() { $marked } else { $bare };
             Box::new(async move |n| {
                 let mut transaction = connection.begin_with($begin).await.unwrap();
                 if let Some(marks) = &marks {
                     let verdict = marks.fenced(&mut transaction, &sequencers[at(n)]).await;
                     verdict.unwrap().admitted().unwrap();
                 }
-                let write = sqlx::query($plain)
+                let write = sqlx::query(sql)
                     .bind(body(n))
                     .bind(row(writer, n).cast_signed());
                 write.execute(&mut *transaction).await.unwrap();

@@ -21,7 +21,10 @@ use crate::{
 
 const SCHEMA: &str = "
     CREATE TABLE plain (id INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
-    CREATE TABLE guarded (id INTEGER PRIMARY KEY, body TEXT NOT NULL, fencing_token INTEGER NOT NULL DEFAULT 0) STRICT;
+    CREATE TABLE bare (id INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+    CREATE TABLE marked (id INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+    CREATE TABLE by_hand (id INTEGER PRIMARY KEY, body TEXT NOT NULL, fencing_token INTEGER NOT NULL DEFAULT 0) STRICT;
+    CREATE TABLE by_library (id INTEGER PRIMARY KEY, body TEXT NOT NULL, fencing_token INTEGER NOT NULL DEFAULT 0) STRICT;
     CREATE TABLE enforced (id INTEGER PRIMARY KEY, body TEXT NOT NULL, fencing_token INTEGER NOT NULL DEFAULT 0) STRICT;
 ";
 
@@ -31,9 +34,11 @@ writers!(
     "BEGIN IMMEDIATE",
     [
         "UPDATE plain SET body = ? WHERE id = ?",
-        "UPDATE guarded SET body = ?, fencing_token = ? WHERE id = ? AND fencing_token <= ?",
-        "UPDATE enforced SET body = ?, fencing_token = ? WHERE id = ?"
-    ]
+        "UPDATE bare SET body = ? WHERE id = ?",
+        "UPDATE marked SET body = ? WHERE id = ?"
+    ],
+    "UPDATE by_hand SET body = ?, fencing_token = ? WHERE id = ? AND fencing_token <= ?",
+    "UPDATE enforced SET body = ?, fencing_token = ? WHERE id = ?"
 );
 
 pub(crate) async fn measure(writers: u64) {
