@@ -53,4 +53,15 @@ impl Report {
             .map(|check| check["name"].as_str().unwrap().to_owned())
             .collect()
     }
+
+    /// All that it found, in the order of the checks.
+    pub(crate) fn findings(&self) -> Vec<Value> {
+        let report = self.json();
+        let checks = report["checks"].as_array().unwrap().iter();
+        checks
+            .filter_map(|check| check["findings"].as_array())
+            .flatten()
+            .cloned()
+            .collect()
+    }
 }

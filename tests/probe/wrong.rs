@@ -9,9 +9,9 @@ fn caught(changes: &[(&str, &str)], check: &str, options: &[&str]) -> Report {
     let issuer = options.contains(&"--issuer").then_some("prod");
     let service = Service::start(&changed(changes), issuer);
     let report = probe(&service, &[options, &["--output", "json"]].concat());
-    assert_eq!(report.named("broken"), [check], "{}", report.printed);
+    assert_eq!(report.named("broken"), [check], "{:#?}", report.findings());
     assert_eq!(report.code, Some(3), "{}", report.printed);
-    let findings = findings(&report);
+    let findings = report.findings();
     assert!(
         findings
             .iter()
@@ -27,16 +27,6 @@ const FEW: [&str; 2] = ["--rounds", "5"];
 /// The mistake shows in one of about five rounds, and the first to show it is the last.
 const MANY: [&str; 2] = ["--rounds", "2000"];
 
-fn findings(report: &Report) -> Vec<serde_json::Value> {
-    let report = report.json();
-    let checks = report["checks"].as_array().unwrap().iter();
-    checks
-        .filter_map(|check| check["findings"].as_array())
-        .flatten()
-        .cloned()
-        .collect()
-}
-
 #[test]
 fn check_then_write() {
     let changes = [(
@@ -46,7 +36,7 @@ fn check_then_write() {
                  database.execute(WRITE.split(\"WHERE\")[0], values)\n    else:\n",
     )];
     let report = caught(&changes, "concurrent-writers", &MANY);
-    let story = findings(&report)[0]["story"].as_array().unwrap().len();
+    let story = report.findings()[0]["story"].as_array().unwrap().len();
     assert_eq!(story, 17, "a line for the round, and one for each writer");
 }
 
@@ -63,7 +53,9 @@ fn a_guard_at_the_door() {
              database.execute(\"UPDATE notes SET body = :body WHERE resource = :resource\", values)\n",
         ),
     ];
-    caught(&changes, "concurrent-values", &MANY);
+    // Its marks are right, in any number of rounds; so these are spent on what is written.
+    let options = [&MANY[..], &["--skip", "concurrent-writers"]].concat();
+    caught(&changes, "concurrent-values", &options);
 }
 
 #[test]
@@ -105,7 +97,7 @@ fn names_that_ignore_case() {
     )];
     let report = caught(&changes, "resource-names", &FEW);
     assert_eq!(
-        findings(&report).len(),
+        report.findings().len(),
         1,
         "only the pair that differs in case"
     );
@@ -151,7 +143,8 @@ fn tokens_of_32_bits() {
 fn a_lenient_parser() {
     let changes = [("\"[0-9]{1,19}\", text)", "\"[+-]?[0-9_]{1,19}\", text)")];
     let report = caught(&changes, "malformed-token", &FEW);
-    let sent: Vec<String> = findings(&report)
+    let sent: Vec<String> = report
+        .findings()
         .iter()
         .map(|finding| finding["headers"][0][1].as_str().unwrap().to_owned())
         .collect();

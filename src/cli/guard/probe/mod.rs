@@ -49,8 +49,8 @@ pub(crate) fn run(args: &Args) -> exit::Outcome {
         return Err(Failure::new(USAGE, "a URL is needed"));
     };
     let shape = shape(args, &url);
-    let connections = args.concurrency as usize + 1;
-    let service = Service::new(args.timeout, connections, args.headers.clone());
+    let writers = args.concurrency as usize;
+    let service = Service::new(args.timeout, writers, args.headers.clone());
     let supply = Supply::new(suffix(), args.resources.clone(), args.first_token.get());
     let session = Session::new(&service, &shape, supply);
     announce(args, &session, &url)?;

@@ -17,23 +17,29 @@ use super::spelling::{Speller, Spelling};
 pub(super) struct Unreachable(pub(super) String);
 
 /// A way to the service. It may be used by many threads at once.
+///
+/// A connection that is kept may be closed by the service just as the next request leaves, which is
+/// nobody's mistake and looks like a service that hangs up. So each question has a connection of its
+/// own. Only the writers of a round keep theirs, to be as near to each other as can be; there a write
+/// without an answer is one whose outcome is unknown.
 pub(super) struct Service {
     title: Agent,
     lower: Agent,
     upper: Agent,
+    kept: Agent,
     /// Headers of the user's, on every request: never printed, because they may be credentials.
     extra: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Service {
-    /// `connections` is how many are kept open; `timeout` bounds each phase of a request, so that a
+    /// `writers` is how many write at once; `timeout` bounds each phase of a request, so that a
     /// connection that cannot be made is told from an answer that does not come.
     pub(super) fn new(
         timeout: Duration,
-        connections: usize,
+        writers: usize,
         extra: Vec<(HeaderName, HeaderValue)>,
     ) -> Self {
-        let agent = |spelling| {
+        let agent = |spelling, kept| {
             // No proxy: one could merge or drop the very headers that this is about.
             let config = Agent::config_builder()
                 .http_status_as_error(false)
@@ -46,17 +52,18 @@ impl Service {
                 .timeout_send_body(Some(timeout))
                 .timeout_recv_response(Some(timeout))
                 .timeout_recv_body(Some(timeout))
-                .max_idle_connections(connections)
-                .max_idle_connections_per_host(connections)
+                .max_idle_connections(kept)
+                .max_idle_connections_per_host(kept)
                 .user_agent(concat!("fencepost-probe/", env!("CARGO_PKG_VERSION")))
                 .build();
             let connector = DefaultConnector::new().chain(Speller(spelling));
             Agent::with_parts(config, connector, DefaultResolver::default())
         };
         Self {
-            title: agent(Spelling::Title),
-            lower: agent(Spelling::Lower),
-            upper: agent(Spelling::Upper),
+            title: agent(Spelling::Title, 0),
+            lower: agent(Spelling::Lower, 0),
+            upper: agent(Spelling::Upper, 0),
+            kept: agent(Spelling::Title, writers),
             extra,
         }
     }
@@ -77,6 +84,15 @@ impl Service {
             Spelling::Lower => &self.lower,
             Spelling::Upper => &self.upper,
         };
+        self.exchange_by(agent, request)
+    }
+
+    /// As [`Service::exchange`], spelled as the contract does, over a connection that is kept.
+    pub(super) fn exchange_at_once(&self, request: Request) -> Result<Exchange, Unreachable> {
+        self.exchange_by(&self.kept, request)
+    }
+
+    fn exchange_by(&self, agent: &Agent, request: Request) -> Result<Exchange, Unreachable> {
         let answer = match self.ask(agent, &request) {
             Ok(answer) => Ok(answer),
             Err(error) if is_unreachable(&error) => {

@@ -87,6 +87,22 @@ impl<'a> Session<'a> {
         self.write_with(Spelling::Title, resource, token, headers)
     }
 
+    /// A well-formed write beside others, over a connection that is kept for the next one.
+    pub(super) fn write_at_once(
+        &self,
+        resource: &ResourceName,
+        token: u64,
+    ) -> Result<Write, Unreachable> {
+        let headers = self.headers(resource, token);
+        let (request, value) = self.request(Spelling::Title, resource, token, headers);
+        let exchange = self.service.exchange_at_once(request)?;
+        Ok(Write {
+            exchange,
+            token,
+            value,
+        })
+    }
+
     /// A write with these headers, whatever they say; URL and body speak of `resource` and `token`.
     pub(super) fn write_with(
         &self,
@@ -95,6 +111,23 @@ impl<'a> Session<'a> {
         token: u64,
         headers: Headers,
     ) -> Result<Write, Unreachable> {
+        let (request, value) = self.request(spelling, resource, token, headers);
+        let exchange = self.service.exchange(spelling, request)?;
+        Ok(Write {
+            exchange,
+            token,
+            value,
+        })
+    }
+
+    /// A request that is about to be sent, and the value in it.
+    fn request(
+        &self,
+        spelling: Spelling,
+        resource: &ResourceName,
+        token: u64,
+        headers: Headers,
+    ) -> (Request, String) {
         let value = self.supply.value();
         let filling = Filling {
             resource,
@@ -111,12 +144,7 @@ impl<'a> Session<'a> {
             body: Some(self.shape.body.body(&filling)),
         };
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let exchange = self.service.exchange(spelling, request)?;
-        Ok(Write {
-            exchange,
-            token,
-            value,
-        })
+        (request, value)
     }
 
     /// Reads a resource back; `None` where the user did not say how.

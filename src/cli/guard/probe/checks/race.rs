@@ -123,7 +123,7 @@ fn play(
     let gate = Barrier::new(writers as usize);
     let write = |place: u32| {
         gate.wait();
-        session.write(resource, first + u64::from(place))
+        session.write_at_once(resource, first + u64::from(place))
     };
     let writes = thread::scope(|scope| {
         let started: Vec<_> = round::order(number, writers)
