@@ -68,6 +68,8 @@ pub mod fence {
     pub mod sql;
     #[cfg(feature = "fence-sqlite")]
     pub mod sqlite;
+    #[cfg(feature = "fence-sql")]
+    pub mod unfenced;
     pub mod watched;
 
     pub use guard::*;

@@ -27,4 +27,5 @@ mod redis_servers;
 mod scene;
 mod sql;
 mod stores;
+mod unfenced;
 mod watched;

@@ -4,7 +4,7 @@ use crate::tree::{Tree, wants_none, wants_one};
 
 /// Guides, the language of their quotations, and the programs they quote. A block with a file's name after its
 /// language is no quotation.
-const GUIDES: [(&str, &str, &str); 2] = [
+const GUIDES: [(&str, &str, &str); 3] = [
     (
         "docs/leader-election.md",
         "rust",
@@ -15,6 +15,7 @@ const GUIDES: [(&str, &str, &str); 2] = [
         "python",
         "tests/probe/services/right.py",
     ),
+    ("docs/unfenced.md", "rust", "examples/unfenced_payment.rs"),
 ];
 
 /// The lines of code without what indents them.

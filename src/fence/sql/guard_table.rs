@@ -159,6 +159,11 @@ impl<DB: Dialect> GuardTable<DB> {
         self.read(connection, resource, "").await
     }
 
+    /// The rules by which it judges.
+    pub(in crate::fence) fn rules(&self) -> &Rules {
+        &self.marks.rules
+    }
+
     async fn read(
         &self,
         connection: &mut DB::Connection,

@@ -1,9 +1,11 @@
 //! Which requests need a token, for what, and of whom.
 
+use std::sync::Arc;
+
 use fencepost::fence::{
-    Guard, Mark, Unjudged, Verdict,
     http::{GuardLayer, TokenDemand},
     memory::MemoryGuard,
+    watched::{Mode, Watch, Watched},
 };
 use fencepost::resource::ResourceName;
 use fencepost::sequencer::{MissingIssuer, Sequencer};
@@ -94,48 +96,42 @@ async fn a_missing_issuer_is_taken_for_the_expected_one_where_that_was_agreed_on
     assert_eq!((status, said), (200, sequencer(7).to_string()));
 }
 
-/// A guard that notes what it is told of, and lets it pass.
-struct Lenient {
-    inner: MemoryGuard,
-    told: std::sync::Mutex<Vec<Unjudged>>,
-}
+#[tokio::test]
+async fn a_guard_that_observes_counts_everything_and_refuses_nothing_until_it_enforces() {
+    let watch = Arc::new(Watch::new("accounts", Mode::Observe));
+    let guard = Watched::new(MemoryGuard::new(rules()), Arc::clone(&watch));
+    let layer = GuardLayer::new(guard, issuer("bank"));
+    let served = serve(layer.bound_to(|_| "account/1".parse().ok())).await;
+    let other = sequencer_for("bank", "account/2", 7);
+    let round = async || {
+        [
+            bare(&served, "GET", "/a").await.0,
+            bare(&served, "POST", "/a").await.0,
+            ask(&served, "POST", "/a", &other).await.0,
+            ask(&served, "POST", "/a", &sequencer(9)).await.0,
+            ask(&served, "POST", "/a", &sequencer(7)).await.0,
+        ]
+    };
+    assert_eq!(round().await, [200; 5]);
+    let counts = watch.counts();
+    assert_eq!((counts.missing, counts.foreign), (1, 1));
+    assert_eq!((counts.admitted, counts.stale), (1, 1));
+    assert_eq!(counts.overlooked, 3);
 
-impl Guard for Lenient {
-    type Error = <MemoryGuard as Guard>::Error;
-
-    async fn admit(&self, sequencer: &Sequencer) -> Result<Verdict, Self::Error> {
-        self.inner.admit(sequencer).await
-    }
-
-    async fn high_water(&self, resource: &ResourceName) -> Result<Option<Mark>, Self::Error> {
-        self.inner.high_water(resource).await
-    }
-
-    fn overlooks(&self, why: &Unjudged) -> bool {
-        self.told.lock().unwrap().push(why.clone());
-        true
-    }
+    watch.set_mode(Mode::Enforce);
+    assert_eq!(round().await, [200, 400, 403, 200, 409]);
+    let counts = watch.counts();
+    assert_eq!((counts.missing, counts.foreign, counts.stale), (2, 2, 2));
+    assert_eq!(counts.overlooked, 3);
 }
 
 #[tokio::test]
-async fn a_guard_that_overlooks_lets_pass_what_it_was_told_of() {
-    let guard = std::sync::Arc::new(Lenient {
-        inner: MemoryGuard::new(rules()),
-        told: std::sync::Mutex::default(),
-    });
-    let layer = GuardLayer::new(std::sync::Arc::clone(&guard), issuer("bank"));
+async fn what_was_overlooked_is_handed_to_nobody() {
+    let watch = Arc::new(Watch::new("accounts", Mode::Observe));
+    let guard = Watched::new(MemoryGuard::new(rules()), watch);
+    let layer = GuardLayer::new(guard, issuer("bank"));
     let served = serve(layer.bound_to(|_| "account/1".parse().ok())).await;
-    assert_eq!(bare(&served, "GET", "/a").await.0, 200);
-    assert_eq!(
-        bare(&served, "POST", "/a").await,
-        (200, "nobody".to_owned())
-    );
     let other = sequencer_for("bank", "account/2", 7);
     let passed = ask(&served, "POST", "/a", &other).await;
     assert_eq!(passed, (200, "nobody".to_owned()));
-    let told = guard.told.lock().unwrap();
-    assert!(
-        matches!(told[..], [Unjudged::Missing, Unjudged::Foreign(_)]),
-        "{told:?}"
-    );
 }
