@@ -57,7 +57,7 @@ impl Office {
         let guard = GuardTable::<Sqlite>::create(&mut connection, "fencing_marks", rules).await?;
         // The service promises a day. An hour less leaves room for clocks and for slow requests.
         let terms = Terms::remembers_keys_for(Duration::from_secs(23 * 60 * 60));
-        let calls = Calls::create(&mut connection, "payments", guard, terms).await?;
+        let calls = Calls::<Sqlite>::create(&mut connection, "payments", guard, terms).await?;
         drop(connection);
         let service = PaymentService::open().await?;
         Ok(Self {
