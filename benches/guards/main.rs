@@ -62,12 +62,12 @@ fn main() {
         .filter(|argument| argument != "--bench")
         .collect();
     let names = MEASUREMENTS.map(|(name, _)| name);
-    for unknown in asked.iter().filter(|name| !names.contains(&name.as_str())) {
-        panic!(
-            "{unknown} is not a measurement; there are: {}",
-            names.join(" ")
-        );
-    }
+    let unknown = asked.iter().find(|name| !names.contains(&name.as_str()));
+    assert!(
+        unknown.is_none(),
+        "{unknown:?} is not a measurement; there are: {}",
+        names.join(" ")
+    );
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
