@@ -24,12 +24,13 @@ Examples:
   fencepost guard sql --dialect mariadb --table bank.accounts --key account_no --equal-tokens refuse
   fencepost guard sql --dialect sqlite --table accounts --unique email --unique tenant,number
   fencepost guard sql --dialect postgres --table accounts --add-column --undo
-  fencepost guard sql --dialect postgres --guard-table fencing_marks    # for data that cannot change
-  fencepost guard sql --dialect postgres --issuer-table lock_grants     # an issuer without a cluster";
+  fencepost guard sql --dialect postgres --guard-table fencing_marks   # a table of marks
+  fencepost guard sql --dialect postgres --issuer-table lock_grants    # without a cluster";
 
 /// Arguments of `fencepost guard sql`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
+#[command(override_usage = "fencepost guard sql --dialect <DIALECT> --table <NAME> [OPTIONS]")]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true)
     .args(["table", "guard_table", "issuer_table"]))]
 pub(crate) struct Args {

@@ -18,7 +18,8 @@ use super::{
 const LIMITS: &str = "\
 SQLite has one writer at a time, so a refusal is exact whatever the transactions. These triggers do not bind whoever
 may change the schema or the file itself (DROP TRIGGER, PRAGMA writable_schema, a restored copy). A row that
-REPLACE would remove for an expression index, or for a unique key that was declared later, is not seen.
+REPLACE would remove for an expression index, for a unique key that was declared later, or by naming another row's
+rowid, is not seen. A trigger of the table's own that updates it again must name the token column, too.
 The numbers of a refusal stand in the error of json_extract, which quotes what it was given.";
 
 /// Names of triggers, in the order in which they are made.
@@ -278,7 +279,8 @@ fn update(plan: &Enforcement, script: &mut Script) {
 }
 
 /// A statement that names the token column leaves a note before each row, and each row asks for it after:
-/// all BEFORE triggers of a row fire before all of its AFTER triggers.
+/// all BEFORE triggers of a row fire before all of its AFTER triggers. Notes pile up where a trigger of the
+/// table's own updates it again, and the last one is taken first.
 fn unnamed(plan: &Enforcement, script: &mut Script) {
     let note = plan.table.sister("note");
     let (whole, bare) = (note.quoted(), note.bare());
@@ -306,7 +308,9 @@ fn unnamed(plan: &Enforcement, script: &mut Script) {
             plan,
             "unnamed",
             "AFTER UPDATE",
-            &format!("{without}  DELETE FROM {bare};\n"),
+            &format!(
+                "{without}  DELETE FROM {bare} WHERE rowid = (SELECT max(rowid) FROM {bare});\n"
+            ),
         ),
     );
 }

@@ -123,3 +123,29 @@ async fn a_tables_own_trigger_cannot_lower_a_token_behind_ours() {
     let write = "UPDATE accounts SET balance = 0, fencing_token = 9 WHERE id = 1";
     assert_eq!(session.refused(write).await, stale);
 }
+
+/// A trigger of the table's own that updates it again says that it leaves the token as it is.
+#[tokio::test]
+async fn a_tables_own_trigger_in_sqlite_may_update_it_again() {
+    let (_place, mut session) = Place::guarded(Dialect::Sqlite, "again", |plan| plan)
+        .await
+        .unwrap();
+    session
+        .all(&[
+            "CREATE TRIGGER touch AFTER UPDATE ON accounts WHEN NEW.balance < 1000 BEGIN \
+             UPDATE accounts SET balance = balance + 1000, fencing_token = fencing_token WHERE id = NEW.id; END",
+            "UPDATE accounts SET balance = 1, fencing_token = 9",
+        ])
+        .await;
+    let touched = ["1,1001,9", "2,1001,9", "3,1001,9"];
+    assert_eq!(session.rows(ALL).await, touched);
+    let unnamed = session.refused("UPDATE accounts SET balance = 2000").await;
+    assert_eq!(unnamed, Refused::NoToken);
+    assert_eq!(session.rows(ALL).await, touched);
+    assert_eq!(
+        session
+            .rows("SELECT count(*) FROM fencepost_accounts_note")
+            .await,
+        ["0"]
+    );
+}
