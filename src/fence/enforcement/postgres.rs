@@ -279,6 +279,8 @@ fn update_body(plan: &Enforcement) -> String {
 
 fn refuse_deletes(plan: &Enforcement, script: &mut Script) {
     refusing_function(plan, script);
+    let table = plan.table.quoted();
+    script.step("", format!("DROP TRIGGER IF EXISTS {KEEP} ON {table}"));
     let function = plan.table.own("delete");
     trigger(plan, script, DELETE, "BEFORE DELETE", "ROW", &function);
 }

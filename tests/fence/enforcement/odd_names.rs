@@ -123,7 +123,9 @@ async fn played(
         .all(&[&format!("UPDATE {t} SET balance = 11, {m} = 8")])
         .await;
     match deletes {
-        Deletes::Refuse => drop(session.refused(&format!("DELETE FROM {t}")).await),
+        Deletes::Refuse => {
+            session.refused(&format!("DELETE FROM {t}")).await;
+        }
         Deletes::KeepMark => {
             session.all(&[&format!("DELETE FROM {t}")]).await;
             session

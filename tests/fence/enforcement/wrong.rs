@@ -62,118 +62,130 @@ fn everywhere() -> Vec<(&'static str, Refused)> {
 /// What has its own words in each.
 fn here(dialect: Dialect) -> Vec<(&'static str, Refused)> {
     match dialect {
-        Dialect::Postgres => vec![
-            (
-                "UPDATE accounts SET balance = 0, fencing_token = NULL WHERE id = 1",
-                Refused::NoToken,
-            ),
-            (
-                "UPDATE accounts SET balance = 0, fencing_token = (-9223372036854775807 - 1)",
-                Refused::NoToken,
-            ),
-            ("UPDATE accounts SET balance = 0", Refused::NoToken),
-            (
-                "UPDATE accounts SET balance = 0 WHERE id = 3",
-                Refused::NoToken,
-            ),
-            ("INSERT INTO accounts VALUES (9, 0, NULL)", Refused::NoToken),
-            ("TRUNCATE accounts", Refused::Delete),
-            (
-                "INSERT INTO accounts VALUES (1, 0, 5) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, fencing_token = excluded.fencing_token",
-                stale(5, 7),
-            ),
-            (
-                "INSERT INTO accounts VALUES (1, 0, 9) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance",
-                Refused::NoToken,
-            ),
-            (
-                "MERGE INTO accounts a USING (VALUES (1)) AS v (id) ON a.id = v.id WHEN MATCHED THEN UPDATE SET balance = 0, fencing_token = 6",
-                stale(6, 7),
-            ),
-            (
-                "MERGE INTO accounts a USING (VALUES (1)) AS v (id) ON a.id = v.id WHEN MATCHED THEN DELETE",
-                Refused::Delete,
-            ),
-            (
-                "WITH gone AS (DELETE FROM accounts RETURNING id) SELECT * FROM gone",
-                Refused::Delete,
-            ),
-        ],
-        Dialect::MariaDb | Dialect::MySql => vec![
-            (
-                "INSERT INTO accounts VALUES (1, 0, 5) ON DUPLICATE KEY UPDATE balance = VALUES(balance), fencing_token = VALUES(fencing_token)",
-                stale(5, 7),
-            ),
-            ("REPLACE INTO accounts VALUES (1, 0, 5)", Refused::Delete),
-            ("REPLACE INTO accounts VALUES (1, 0, 99)", Refused::Delete),
-            (
-                "UPDATE IGNORE accounts SET balance = 0, fencing_token = 5",
-                stale(5, 7),
-            ),
-            ("DELETE IGNORE FROM accounts", Refused::Delete),
-            (
-                "INSERT IGNORE INTO accounts VALUES (9, 0, -1)",
-                Refused::NoToken,
-            ),
-            (
-                "UPDATE accounts a JOIN (SELECT 1 AS id) b ON a.id = b.id SET a.balance = 0, a.fencing_token = 5",
-                stale(5, 7),
-            ),
-            (
-                "DELETE a FROM accounts a JOIN (SELECT 1 AS id) b ON a.id = b.id",
-                Refused::Delete,
-            ),
-        ],
-        Dialect::Sqlite => vec![
-            (
-                "UPDATE accounts SET balance = 0, fencing_token = NULL WHERE id = 1",
-                Refused::NoToken,
-            ),
-            (
-                "UPDATE accounts SET balance = 0, fencing_token = 7.5 WHERE id = 1",
-                Refused::NoToken,
-            ),
-            (
-                "UPDATE accounts SET balance = 0, fencing_token = '8x' WHERE id = 1",
-                Refused::NoToken,
-            ),
-            ("UPDATE accounts SET balance = 0", Refused::NoToken),
-            (
-                "UPDATE accounts SET balance = 0 WHERE id = 3",
-                Refused::NoToken,
-            ),
-            ("INSERT INTO accounts VALUES (9, 0, NULL)", Refused::NoToken),
-            ("REPLACE INTO accounts VALUES (1, 0, 5)", stale(5, 7)),
-            (
-                "INSERT OR REPLACE INTO accounts VALUES (9, 0, 1), (1, 0, 6)",
-                stale(6, 7),
-            ),
-            (
-                "UPDATE OR IGNORE accounts SET balance = 0, fencing_token = 5",
-                stale(5, 7),
-            ),
-            (
-                "UPDATE OR FAIL accounts SET balance = 0, fencing_token = 5 WHERE id IN (2, 1, 3)",
-                stale(5, 7),
-            ),
-            (
-                "UPDATE OR REPLACE accounts SET id = 1, fencing_token = 8 WHERE id = 2",
-                Refused::KeyChange,
-            ),
-            (
-                "INSERT OR IGNORE INTO accounts VALUES (9, 0, -1)",
-                Refused::NoToken,
-            ),
-            (
-                "INSERT INTO accounts VALUES (1, 0, 5) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, fencing_token = excluded.fencing_token",
-                stale(5, 7),
-            ),
-            (
-                "INSERT INTO accounts VALUES (1, 0, 9) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance",
-                Refused::NoToken,
-            ),
-        ],
+        Dialect::Postgres => in_postgres(),
+        Dialect::MariaDb | Dialect::MySql => in_mysql(),
+        Dialect::Sqlite => in_sqlite(),
     }
+}
+
+fn in_postgres() -> Vec<(&'static str, Refused)> {
+    vec![
+        (
+            "UPDATE accounts SET balance = 0, fencing_token = NULL WHERE id = 1",
+            Refused::NoToken,
+        ),
+        (
+            "UPDATE accounts SET balance = 0, fencing_token = (-9223372036854775807 - 1)",
+            Refused::NoToken,
+        ),
+        ("UPDATE accounts SET balance = 0", Refused::NoToken),
+        (
+            "UPDATE accounts SET balance = 0 WHERE id = 3",
+            Refused::NoToken,
+        ),
+        ("INSERT INTO accounts VALUES (9, 0, NULL)", Refused::NoToken),
+        ("TRUNCATE accounts", Refused::Delete),
+        (
+            "INSERT INTO accounts VALUES (1, 0, 5) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, fencing_token = excluded.fencing_token",
+            stale(5, 7),
+        ),
+        (
+            "INSERT INTO accounts VALUES (1, 0, 9) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance",
+            Refused::NoToken,
+        ),
+        (
+            "MERGE INTO accounts a USING (VALUES (1)) AS v (id) ON a.id = v.id WHEN MATCHED THEN UPDATE SET balance = 0, fencing_token = 6",
+            stale(6, 7),
+        ),
+        (
+            "MERGE INTO accounts a USING (VALUES (1)) AS v (id) ON a.id = v.id WHEN MATCHED THEN DELETE",
+            Refused::Delete,
+        ),
+        (
+            "WITH gone AS (DELETE FROM accounts RETURNING id) SELECT * FROM gone",
+            Refused::Delete,
+        ),
+    ]
+}
+
+fn in_mysql() -> Vec<(&'static str, Refused)> {
+    vec![
+        (
+            "INSERT INTO accounts VALUES (1, 0, 5) ON DUPLICATE KEY UPDATE balance = VALUES(balance), fencing_token = VALUES(fencing_token)",
+            stale(5, 7),
+        ),
+        ("REPLACE INTO accounts VALUES (1, 0, 5)", Refused::Delete),
+        ("REPLACE INTO accounts VALUES (1, 0, 99)", Refused::Delete),
+        (
+            "UPDATE IGNORE accounts SET balance = 0, fencing_token = 5",
+            stale(5, 7),
+        ),
+        ("DELETE IGNORE FROM accounts", Refused::Delete),
+        (
+            "INSERT IGNORE INTO accounts VALUES (9, 0, -1)",
+            Refused::NoToken,
+        ),
+        (
+            "UPDATE accounts a JOIN (SELECT 1 AS id) b ON a.id = b.id SET a.balance = 0, a.fencing_token = 5",
+            stale(5, 7),
+        ),
+        (
+            "DELETE a FROM accounts a JOIN (SELECT 1 AS id) b ON a.id = b.id",
+            Refused::Delete,
+        ),
+    ]
+}
+
+fn in_sqlite() -> Vec<(&'static str, Refused)> {
+    vec![
+        (
+            "UPDATE accounts SET balance = 0, fencing_token = NULL WHERE id = 1",
+            Refused::NoToken,
+        ),
+        (
+            "UPDATE accounts SET balance = 0, fencing_token = 7.5 WHERE id = 1",
+            Refused::NoToken,
+        ),
+        (
+            "UPDATE accounts SET balance = 0, fencing_token = '8x' WHERE id = 1",
+            Refused::NoToken,
+        ),
+        ("UPDATE accounts SET balance = 0", Refused::NoToken),
+        (
+            "UPDATE accounts SET balance = 0 WHERE id = 3",
+            Refused::NoToken,
+        ),
+        ("INSERT INTO accounts VALUES (9, 0, NULL)", Refused::NoToken),
+        ("REPLACE INTO accounts VALUES (1, 0, 5)", stale(5, 7)),
+        (
+            "INSERT OR REPLACE INTO accounts VALUES (9, 0, 1), (1, 0, 6)",
+            stale(6, 7),
+        ),
+        (
+            "UPDATE OR IGNORE accounts SET balance = 0, fencing_token = 5",
+            stale(5, 7),
+        ),
+        (
+            "UPDATE OR FAIL accounts SET balance = 0, fencing_token = 5 WHERE id IN (2, 1, 3)",
+            stale(5, 7),
+        ),
+        (
+            "UPDATE OR REPLACE accounts SET id = 1, fencing_token = 8 WHERE id = 2",
+            Refused::KeyChange,
+        ),
+        (
+            "INSERT OR IGNORE INTO accounts VALUES (9, 0, -1)",
+            Refused::NoToken,
+        ),
+        (
+            "INSERT INTO accounts VALUES (1, 0, 5) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, fencing_token = excluded.fencing_token",
+            stale(5, 7),
+        ),
+        (
+            "INSERT INTO accounts VALUES (1, 0, 9) ON CONFLICT (id) DO UPDATE SET balance = excluded.balance",
+            Refused::NoToken,
+        ),
+    ]
 }
 
 on_each_database! {
