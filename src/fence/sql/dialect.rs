@@ -28,6 +28,10 @@ use super::{
 pub trait Dialect: Driver {}
 
 /// How a row is written that may or may not be there.
+#[allow(
+    dead_code,
+    reason = "a build with one dialect alone has no use for what another needs"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::fence) enum Upsert {
     /// `INSERT ... ON CONFLICT (key) DO UPDATE ... WHERE`: one statement that names the key which may

@@ -59,6 +59,10 @@ pub use outcome::WriteOutcome;
 pub use sql_guard::SqlGuard;
 
 // For the dialects, and for other tables beside the data.
+#[allow(
+    unused_imports,
+    reason = "a build with one dialect alone has no use for what another needs"
+)]
 pub(in crate::fence) use {
     comparison::comparison,
     dialect::{Driver, Upsert},
