@@ -192,10 +192,10 @@ async fn a_holder_stopped_at_any_step_calls_nobody_after_a_newer_one_was_admitte
         let mut newer = bank.start(8, End::Stopped, 0);
         // Where the older one holds the mark, the newer one cannot get in; elsewhere it does all its work.
         if bank.ledger.log().iter().any(|line| line == "holding 7") {
-            bank.ledger.wait_for("begun 8").await;
+            bank.ledger.wait_for(&["busy 8", "admitted 8"]).await;
             waited_for += 1;
         } else {
-            bank.ledger.wait_for("ended 8").await;
+            bank.ledger.wait_for(&["ended 8"]).await;
             overtaken += 1;
         }
         older.go_on();

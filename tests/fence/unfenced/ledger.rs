@@ -62,14 +62,14 @@ impl Ledger {
         self.book.lock().unwrap().log.clone()
     }
 
-    /// Waits until something arrived.
-    pub(crate) async fn wait_for(&self, what: &str) {
+    /// Waits until one of these arrived.
+    pub(crate) async fn wait_for(&self, these: &[&str]) {
         let start = Instant::now();
-        while !self.log().iter().any(|line| line.starts_with(what)) {
+        while !self.log().iter().any(|line| these.contains(&line.as_str())) {
+            let log = self.log();
             assert!(
                 start.elapsed() < Duration::from_secs(60),
-                "no {what}: {:?}",
-                self.log()
+                "none of {these:?}: {log:?}"
             );
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

@@ -13,7 +13,8 @@ use std::{
 
 use fencepost::{
     fence::{
-        sql::GuardTable,
+        Verdict,
+        sql::{GuardTable, SqlError},
         unfenced::{
             Answer, CallState, Calls, IdempotencyKey, Operation, Outgoing, Progress, Recorded,
         },
@@ -21,7 +22,7 @@ use fencepost::{
     sequencer::Sequencer,
 };
 use sqlx::{
-    Sqlite, SqlitePool,
+    Connection as _, Sqlite, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 use tokio::{
@@ -156,13 +157,39 @@ impl Worker {
 
     async fn enter(&self) -> Result<(), Stale> {
         self.step(false).await;
-        let mut tx = self.pool.begin().await.unwrap();
-        let verdict = self.guard.fenced(&mut tx, &self.grant).await.unwrap();
-        verdict.admitted().map_err(|_| Stale)?;
-        tx.commit().await.unwrap();
+        let mut connection = self.pool.acquire().await.unwrap();
+        // The first try does not wait, so that it can be told whether somebody holds the mark.
+        let impatient = "PRAGMA busy_timeout = 0";
+        sqlx::query(impatient)
+            .execute(&mut *connection)
+            .await
+            .unwrap();
+        if let Err(error) = self.admit(&mut connection).await.map(Result::ok) {
+            assert!(error.may_retry(), "{error}");
+            self.note(&format!("busy {}", self.grant.token)).await;
+        }
+        let patient = "PRAGMA busy_timeout = 60000";
+        sqlx::query(patient)
+            .execute(&mut *connection)
+            .await
+            .unwrap();
+        self.admit(&mut connection).await.unwrap()?;
         self.note(&format!("admitted {}", self.grant.token)).await;
         self.step(false).await;
         Ok(())
+    }
+
+    async fn admit(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Result<(), Stale>, SqlError> {
+        let mut tx = connection.begin().await?;
+        let verdict = self.guard.fenced(&mut tx, &self.grant).await;
+        match verdict {
+            Ok(Verdict::Admitted) => tx.commit().await?,
+            _ => tx.rollback().await?,
+        }
+        Ok(verdict?.admitted().map_err(|_| Stale))
     }
 
     /// Sends whatever earlier grants have left open, page by page.
