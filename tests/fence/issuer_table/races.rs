@@ -16,7 +16,7 @@ use fencepost::{
 use super::{acquire, bank, holder, mariadb, postgres, resource, sqlite, ttl};
 
 const HOLDERS: usize = 8;
-const GRANTS: usize = 60;
+const GRANTS: usize = 40;
 
 /// What a referee knows: the tokens in the order of their grants, and until when somebody holds.
 #[derive(Default)]
