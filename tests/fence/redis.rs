@@ -86,6 +86,10 @@ async fn keys_of_another_kind_are_errors_and_nothing_is_changed() {
             "HSET",
             vec![MARK, "issuer", "bank", "token", "99999999999999999999"],
         ),
+        (
+            "HSET",
+            vec![MARK, "issuer", "bank", "token", "9223372036854775808"],
+        ),
     ];
     for (command, words) in spoil {
         let () = redis::cmd("FLUSHDB").query_async(&mut redis).await.unwrap();

@@ -8,10 +8,6 @@
 -- Returns {'admitted'}, {'stale', the mark's token} or {'foreign', the mark's issuer}. Any error has changed nothing.
 local issuer, token, equal, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local function is_token(text)
-    return type(text) == 'string' and #text <= 19 and text:find('^[1-9]%d*$') ~= nil
-end
-
 -- Lua's numbers are doubles, which take 2^53 and 2^53 + 1 for one. Digits compare by length, then from the left.
 local function below(a, b)
     if #a ~= #b then return #a < #b end
@@ -20,6 +16,11 @@ local function below(a, b)
         if x ~= y then return x < y end
     end
     return false
+end
+
+-- Digits of a number from 1 to 2^63 - 1. A mark above would shut every holder out, for no token is higher.
+local function is_token(text)
+    return type(text) == 'string' and text:find('^[1-9]%d*$') ~= nil and not below('9223372036854775807', text)
 end
 
 local function wrong_type(key, wanted)
