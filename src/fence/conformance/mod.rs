@@ -99,6 +99,10 @@ pub use subject::{Answer, Contents, Fault, Handle, Place, Subject, Write};
 
 use scene::{Scene, Stop};
 
+/// What a case that came to no end is mostly found to wait for.
+const USUALLY_WAITS_FOR: &str = "a usual cause is a lock that an earlier step still holds, such as a \
+    transaction that was left open after a refusal: roll back at once";
+
 /// Plays every case, each in a fresh place, in the order of [`Case::ALL`].
 ///
 /// Call it on a tokio runtime with several threads, so that writers race. A subject that blocks its
@@ -160,8 +164,8 @@ async fn check_case<S: Subject>(subject: &S, settings: &Settings, case: Case) ->
             steps: scene.steps(),
         },
         Err(_) => Outcome::Failed {
-            error: late(),
-            steps: scene.steps(),
+            error: format!("{}; {USUALLY_WAITS_FOR}", late()),
+            steps: scene.waiting(),
         },
     };
     CaseReport {

@@ -273,6 +273,15 @@ impl<P: Place> Scene<P> {
         self.diary.clone()
     }
 
+    /// What was done so far by a case that has come to no end.
+    pub(super) fn waiting(&self) -> Vec<String> {
+        let mut steps = self.steps();
+        if let Some(last) = steps.last_mut() {
+            last.push_str(" (nothing after this: it was still waiting)");
+        }
+        steps
+    }
+
     /// A write in words.
     pub(super) fn tell(&self, by: usize, write: &Write) -> String {
         let Presented {

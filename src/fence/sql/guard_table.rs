@@ -95,7 +95,7 @@ impl<DB: Dialect> GuardTable<DB> {
 
     /// Locks the mark, raises it to the sequencer's token, or refuses, inside the caller's
     /// transaction. On [`Verdict::Admitted`] the mark stays locked until that transaction ends, and
-    /// commits with the caller's writes or not at all. On anything else, roll back.
+    /// commits with the caller's writes or not at all. On anything else, roll back at once.
     ///
     /// Call it before the transaction's first read: what was read before may be what a newer holder
     /// has changed since. At MySQL's REPEATABLE READ even later reads would be of that old snapshot,
@@ -105,11 +105,20 @@ impl<DB: Dialect> GuardTable<DB> {
     /// A savepoint that is rolled back takes the mark back with the writes since: ask again before
     /// writing again.
     ///
+    /// **A refusal locks the mark, too**, until the transaction ends: roll back at once. In PostgreSQL
+    /// and MySQL a [`Transaction`] that is merely dropped (by `?`, say) is rolled back when its
+    /// connection is used next. A pool does so as soon as it has the connection back; with one of your
+    /// own that may never be, and then the mark stays locked, and the next holder waits for ever.
+    ///
     /// ```no_run
-    /// # use fencepost::{fence::sql::{Dialect, GuardTable}, sequencer::Sequencer};
+    /// # use fencepost::{fence::sql::GuardTable, sequencer::Sequencer};
     /// # async fn example(pool: sqlx::SqlitePool, guard: GuardTable<sqlx::Sqlite>, sequencer: Sequencer) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut tx = pool.begin().await?;
-    /// guard.fenced(&mut tx, &sequencer).await?.admitted()?;
+    /// let verdict = guard.fenced(&mut tx, &sequencer).await?; // an error: `tx` goes back to its pool
+    /// if let Err(refused) = verdict.admitted() {
+    ///     tx.rollback().await?;
+    ///     return Err(refused.into());
+    /// }
     /// sqlx::query("UPDATE invoices SET state = 'sent' WHERE id = 7").execute(&mut *tx).await?;
     /// tx.commit().await?;
     /// # Ok(())

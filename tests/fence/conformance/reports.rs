@@ -174,7 +174,12 @@ async fn what_never_answers_fails_within_the_bound() {
             panic!("{outcome:?}");
         };
         assert!(error.contains("longer than the bound of 50ms"), "{error}");
+        let cause = "a transaction that was left open after a refusal";
+        assert!(error.contains(cause), "{error}");
     }
+    let told = report.to_string();
+    let last = "with token 1 (nothing after this: it was still waiting)\n";
+    assert!(told.contains(last), "{told}");
 }
 
 /// Nothing held, nothing promised: a report of cases that were not tried is no pass.

@@ -16,6 +16,8 @@ on_each_database!(
     the_mark_commits_with_the_callers_writes_or_not_at_all,
     a_crash_between_check_and_write_leaves_neither,
     a_stale_token_ends_the_transaction_by_a_question_mark,
+    a_refusal_keeps_the_mark_locked_until_it_is_rolled_back,
+    a_pool_rolls_a_dropped_refusal_back,
     marks_outlive_the_process_that_wrote_them,
     a_table_of_marks_that_is_not_one_is_refused_when_it_is_opened,
     no_tool_can_put_text_or_nothing_where_a_mark_belongs,
@@ -99,6 +101,67 @@ async fn a_stale_token_ends_the_transaction_by_a_question_mark<DB: Server>(datab
     );
     assert_eq!(database.account(1).await, Some((7, 0)));
     run(7).await.unwrap();
+}
+
+/// What the documentation warns of: a refused transaction that is left open shuts out the next holder.
+async fn a_refusal_keeps_the_mark_locked_until_it_is_rolled_back<DB: Server>(
+    database: Database<DB>,
+) {
+    let guard = database.marks(rules()).await;
+    let (mut late, mut next) = (database.connect().await, database.connect().await);
+    DB::run(&mut next, DB::IMPATIENT).await.unwrap();
+    let mut tx = late.begin().await.unwrap();
+    let admitted = guard.fenced(&mut tx, &sequencer(7)).await.unwrap();
+    assert_eq!(admitted, Verdict::Admitted);
+    tx.commit().await.unwrap();
+    let mut tx = late.begin().await.unwrap();
+    let refused = guard.fenced(&mut tx, &sequencer(6)).await.unwrap();
+    assert!(refused.admitted().is_err());
+    waits(&guard, &mut next).await;
+    tx.rollback().await.unwrap();
+    admits(&guard, &mut next, 8).await;
+    if DB::ONE_WRITER {
+        // SQLite's driver does not wait for the next use of the connection below.
+        return;
+    }
+    let mut tx = late.begin().await.unwrap();
+    let refused = guard.fenced(&mut tx, &sequencer(7)).await.unwrap();
+    assert!(refused.admitted().is_err());
+    drop(tx);
+    waits(&guard, &mut next).await;
+    late.ping().await.unwrap();
+    admits(&guard, &mut next, 9).await;
+}
+
+async fn waits<DB: Server>(guard: &GuardTable<DB>, next: &mut DB::Connection) {
+    let mut tx = next.begin().await.unwrap();
+    let waits = guard.fenced(&mut tx, &sequencer(20)).await.unwrap_err();
+    assert!(waits.may_retry(), "{waits}");
+    tx.rollback().await.unwrap();
+}
+
+async fn admits<DB: Server>(guard: &GuardTable<DB>, next: &mut DB::Connection, value: u64) {
+    let mut tx = next.begin().await.unwrap();
+    let verdict = guard.fenced(&mut tx, &sequencer(value)).await.unwrap();
+    assert_eq!(verdict, Verdict::Admitted);
+    tx.commit().await.unwrap();
+}
+
+async fn a_pool_rolls_a_dropped_refusal_back<DB: Server>(database: Database<DB>) {
+    let (guard, pool) = (database.marks(rules()).await, database.pool(1).await);
+    let mut next = database.connect().await;
+    for (value, is_admitted) in [(7, true), (6, false)] {
+        let mut tx = pool.begin().await.unwrap();
+        let verdict = guard.fenced(&mut tx, &sequencer(value)).await.unwrap();
+        assert_eq!(verdict.admitted().is_ok(), is_admitted);
+        if is_admitted {
+            tx.commit().await.unwrap();
+        }
+    }
+    // Nobody takes the connection out of the pool again. The next holder waits, and not for ever.
+    let bound = std::time::Duration::from_secs(60);
+    let admitted = admits(&guard, &mut next, 8);
+    tokio::time::timeout(bound, admitted).await.unwrap();
 }
 
 async fn marks_outlive_the_process_that_wrote_them<DB: Server>(database: Database<DB>) {

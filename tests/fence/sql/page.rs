@@ -38,6 +38,20 @@ impl OnPage for MySql {
     const UNCHANGED: u64 = 1;
 }
 
+/// Types of another version of sqlx are other types: what the page says must be what this is built with.
+#[test]
+fn the_page_names_the_version_of_sqlx() {
+    let manifest = include_str!("../../../Cargo.toml");
+    let version = manifest.split("\nsqlx = { version = \"").nth(1).unwrap();
+    let version = version.split('"').next().unwrap();
+    for said in [
+        format!("version {version};"),
+        format!("sqlx = {{ version = \"{version}\""),
+    ] {
+        assert!(PAGE.contains(&said), "{said}");
+    }
+}
+
 /// The blocks of the page: name, databases (all if there is none), statement.
 fn blocks() -> impl Iterator<Item = (&'static str, Vec<&'static str>, &'static str)> {
     PAGE.split("\n```sql ").skip(1).map(|rest| {
