@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use axum::{Router, routing::put};
 use fencepost::fence::{EqualTokens, Rules, http::GuardLayer, memory::MemoryGuard};
-use fencepost::resource::IssuerName;
+use fencepost::resource::{IssuerName, ResourceName};
 
 use crate::asking::{Report, probe_url};
 
@@ -12,14 +12,20 @@ use crate::asking::{Report, probe_url};
 async fn probed(equal: EqualTokens, options: &'static [&'static str]) -> Report {
     let issuer = IssuerName::new("prod").unwrap();
     let rules = Rules::issued_by(issuer.clone()).equal_tokens(equal);
-    let layer = GuardLayer::new(MemoryGuard::new(rules), issuer);
+    let layer = GuardLayer::new(MemoryGuard::new(rules), issuer).bound_to(|request| {
+        let name = request.uri.path().strip_prefix("/notes/")?;
+        ResourceName::from_percent_encoded(name).ok()
+    });
     let router = Router::new()
         .route("/{*path}", put(|| async { "written" }))
         .layer(layer);
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .unwrap();
-    let url = format!("http://{}/notes", listener.local_addr().unwrap());
+    let url = format!(
+        "http://{}/notes/{{resource}}",
+        listener.local_addr().unwrap()
+    );
     let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let all = [
         &["--issuer", "prod", "--output", "json", "--rounds", "50"],

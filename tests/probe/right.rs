@@ -74,6 +74,7 @@ fn fixed_resources_are_probed_again_and_again() {
         "missing-issuer",
         "wide-tokens",
         "exact-tokens",
+        "exact-body",
         "largest-token",
     ];
     for _ in 0..2 {

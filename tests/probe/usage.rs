@@ -42,11 +42,136 @@ fn what_is_about_to_happen_is_said_before_the_first_write() {
     let warning = report.printed.find("never run it against").unwrap();
     let first = report.printed.find("held       first-token").unwrap();
     assert!(warning < first, "{}", report.printed);
+    for part in ["1 held, 0 broken", "left out by --only or --skip"] {
+        assert!(report.printed.contains(part), "{part}: {}", report.printed);
+    }
+    // No line for each of those that nobody asked for, and no alarm about them.
+    for part in ["--only names others", "NOT TRIED", "stale-token"] {
+        assert!(!report.printed.contains(part), "{part}: {}", report.printed);
+    }
+}
+
+#[test]
+fn what_was_not_tried_is_said_loudly_and_fails_where_that_was_asked_for() {
+    // Its marks are in memory, as good as: a restart loses them, and nothing shows it but a restart.
+    let text = changed(&[(
+        "first.execute(SCHEMA)",
+        "first.executescript(\"DROP TABLE IF EXISTS notes;\" + SCHEMA)",
+    )]);
+    let service = Service::start(&text, None);
+    let url = service.url();
+    let few = ["--rounds", "2"];
+    let lenient = probe_url(&url, &few);
+    assert_eq!(lenient.code, Some(0), "{}", lenient.printed);
+    for part in [
+        "NOT TRIED, so the service may break it:",
+        "  restart                   marks survive a restart of the service: it takes --restart-command",
+        "why it matters: marks in memory are gone with the process",
+        "it takes --issuer",
+        "it takes --read-url",
+        "With --strict it fails",
+    ] {
+        assert!(
+            lenient.printed.contains(part),
+            "{part}: {}",
+            lenient.printed
+        );
+    }
+    let strict = probe_url(&url, &[&few[..], &["--strict"]].concat());
+    assert_eq!(strict.code, Some(3), "{}", strict.printed);
     assert!(
-        report.printed.contains("1 held, 0 broken"),
+        strict.printed.contains("because of --strict"),
+        "{}",
+        strict.printed
+    );
+    let json = ["--strict", "--output", "json"];
+    let strict = probe_url(&url, &[&few[..], &json].concat());
+    assert_eq!(strict.code, Some(3), "{}", strict.printed);
+    assert_eq!(strict.json()["outcome"], "incomplete");
+    assert_eq!(strict.named("broken"), [""; 0]);
+
+    // What does not apply is taken out by name, and what is left must be tried.
+    let skipped = "--strict --skip foreign-issuer,missing-issuer";
+    let skipped: Vec<&str> = skipped.split(' ').chain(few).collect();
+    let report = probe(&service, &skipped);
+    assert_eq!(report.code, Some(3), "{}", report.printed);
+    assert!(
+        report.printed.contains("Broken: restart"),
         "{}",
         report.printed
     );
+    let service = Service::start(&right(), None);
+    let report = probe(&service, &skipped);
+    assert_eq!(report.code, Some(0), "{}", report.printed);
+}
+
+#[test]
+fn a_url_that_names_no_resource_leaves_its_check_untried() {
+    let service = Service::start(&right(), None);
+    let url = service.url().replace("{resource}", "one");
+    let report = probe_url(
+        &url,
+        &["--resource", "one", "--rounds", "2", "--output", "json"],
+    );
+    assert_eq!(report.code, Some(0), "{}", report.printed);
+    let untried = report.named("not tried");
+    assert!(
+        untried.contains(&"foreign-resource".to_owned()),
+        "{untried:?}"
+    );
+}
+
+#[test]
+fn a_race_that_was_not_seen_is_not_said_to_be_none() {
+    let service = Service::start(&right(), None);
+    let options = ["--only", "concurrent-writers", "--rounds", "3"];
+    let report = probe(&service, &options);
+    let seen =
+        "held       concurrent-writers        no race seen in 3 rounds of 16 writers at once\n";
+    assert!(report.printed.contains(seen), "{}", report.printed);
+    let report = probe(&service, &[&options[..], &["--output", "json"]].concat());
+    let checks = report.json()["checks"].clone();
+    let mut checks = checks.as_array().unwrap().iter();
+    let race = checks.find(|check| check["name"] == "concurrent-writers");
+    let seen = race.unwrap()["seen"].as_str().unwrap().to_owned();
+    assert!(seen.starts_with("no race seen in 3 rounds"), "{seen}");
+}
+
+#[test]
+fn a_forgotten_issuer_is_asked_for() {
+    let service = Service::start(&right(), Some("prod"));
+    let report = probe(&service, &["--rounds", "2"]);
+    assert_eq!(report.code, Some(3), "{}", report.printed);
+    let hint = "if the service expects an issuer, name it with --issuer";
+    assert!(report.printed.contains(hint), "{}", report.printed);
+    let report = probe(&service, &["--rounds", "2", "--issuer", "test"]);
+    let hint = "does the service expect another issuer than --issuer names";
+    assert!(report.printed.contains(hint), "{}", report.printed);
+}
+
+#[test]
+fn connections_that_wait_in_a_full_backlog_make_the_writers_fewer() {
+    // Each connection is taken out of the backlog 20 ms after the last one, and it has room for five.
+    let text = changed(&[
+        (
+            "protocol_version = \"HTTP/1.1\"",
+            "protocol_version = \"HTTP/1.0\"",
+        ),
+        (
+            "    request_queue_size = 128",
+            "    def get_request(self):\n        \
+                 import time\n        \
+                 time.sleep(0.02)\n        \
+                 return super().get_request()\n\n    \
+             request_queue_size = 4",
+        ),
+    ]);
+    let service = Service::start(&text, None);
+    let options = ["--only", "concurrent-writers", "--rounds", "4"];
+    let report = probe(&service, &[&options[..], &["--concurrency", "9"]].concat());
+    assert_eq!(report.code, Some(0), "{}", report.printed);
+    let seen = "no race seen in 4 rounds of 9 writers at once, later 4: connections waited";
+    assert!(report.printed.contains(seen), "{}", report.printed);
 }
 
 #[test]

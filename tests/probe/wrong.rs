@@ -41,6 +41,24 @@ fn check_then_write() {
 }
 
 #[test]
+fn check_then_write_behind_a_short_backlog() {
+    let changes = [
+        (
+            "protocol_version = \"HTTP/1.1\"",
+            "protocol_version = \"HTTP/1.0\"",
+        ),
+        ("request_queue_size = 128", "request_queue_size = 5"),
+        (
+            "    if database.execute(WRITE, values).rowcount == 0:\n",
+            "    row = database.execute(\"SELECT token FROM notes WHERE resource = :resource\", values).fetchone()\n    \
+                 if row is None or row[0] <= token:\n        \
+                     database.execute(WRITE.split(\"WHERE\")[0], values)\n    else:\n",
+        ),
+    ];
+    caught(&changes, "concurrent-writers", &MANY);
+}
+
+#[test]
 fn a_guard_at_the_door() {
     let changes = [
         (
@@ -90,6 +108,27 @@ fn one_mark_for_all_resources() {
 }
 
 #[test]
+fn a_token_for_another_resource() {
+    let changes = [("if resource != written:", "if not written:")];
+    let report = caught(&changes, "foreign-resource", &FEW);
+    let findings = report.findings();
+    assert_eq!(findings[0]["status"], 200, "{}", report.printed);
+    assert!(findings[0]["url"].as_str().unwrap().contains("-written-"));
+}
+
+#[test]
+fn a_foreign_token_that_leaves_a_mark() {
+    let changes = [(
+        "if resource != written:\n",
+        "if resource != written:\n        \
+         with sqlite3.connect(DATABASE, timeout=30) as database:\n            \
+             database.execute(WRITE, {\"resource\": resource, \"token\": token, \"body\": \"\"})\n",
+    )];
+    let report = caught(&changes, "foreign-resource", &FEW);
+    assert_eq!(report.findings()[0]["status"], 409, "{}", report.printed);
+}
+
+#[test]
 fn names_that_ignore_case() {
     let changes = [(
         "resource TEXT PRIMARY KEY",
@@ -105,11 +144,13 @@ fn names_that_ignore_case() {
 
 #[test]
 fn names_compared_as_they_were_encoded() {
-    caught(
-        &[("    return name\n", "    return text\n")],
-        "encoded-names",
-        &FEW,
-    );
+    let changes = [
+        ("    return name\n", "    return text\n"),
+        // It compares no names that the URL has decoded and the header not.
+        ("if resource != written:", "if not written:"),
+    ];
+    let options = [&FEW[..], &["--skip", "foreign-resource"]].concat();
+    caught(&changes, "encoded-names", &options);
 }
 
 #[test]
@@ -224,6 +265,16 @@ fn a_body_that_says_something_else_than_the_header() {
         "\"required\": in_json(token)",
     )];
     caught(&changes, "stale-body", &FEW);
+}
+
+#[test]
+fn a_body_of_numbers_that_readers_round() {
+    let changes = [(
+        "return token if token <= 2**53 else str(token)",
+        "return token",
+    )];
+    let report = caught(&changes, "exact-body", &FEW);
+    assert_eq!(report.findings().len(), 2, "presented and required");
 }
 
 #[test]

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -19,7 +20,8 @@ URL = sys.argv[1]
 
 
 def put(token, resource, body=b"x", url=URL):
-    return fenced_client.put(f"{url}/notes", body, token, resource)
+    name = urllib.parse.quote(resource, safe="")
+    return fenced_client.put(f"{url}/{name}", body, token, resource)
 
 
 def stale(token, resource):

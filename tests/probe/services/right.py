@@ -1,6 +1,6 @@
 """A web service whose writes are fenced, from Python's standard library alone.
 
-PUT /anything with X-Fencing-Token and X-Resource-Id stores the body for that resource; GET /NAME reads
+PUT /NAME with X-Fencing-Token and X-Resource-Id stores the body for that resource; GET /NAME reads
 it. Usage: right.py PORT DATABASE [ISSUER]
 """
 
@@ -68,13 +68,15 @@ def name_of(text, header):
     return name
 
 
-def sequencer(headers):
-    """Resource and token of a request, from an issuer that we know."""
+def sequencer(headers, written):
+    """Resource and token of a request, from an issuer that we know, for what the request writes."""
     token = token_of(one(headers, "X-Fencing-Token"))
     resource = name_of(one(headers, "X-Resource-Id"), "X-Resource-Id")
     issuer = one(headers, "X-Fencing-Issuer", needed=ISSUER is not None)
     if ISSUER is not None and name_of(issuer, "X-Fencing-Issuer") != ISSUER:
         raise Refused(403, {"error": f"foreign fencing token: this resource is fenced by {ISSUER}"})
+    if resource != written:
+        raise Refused(403, {"error": f"foreign fencing token: it is for {resource}, and this is {written}"})
     return resource, token
 
 
@@ -101,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode("utf-8")
         database = sqlite3.connect(DATABASE, timeout=30, isolation_level=None)
         try:
-            resource, token = sequencer(self.headers)
+            resource, token = sequencer(self.headers, self.named())
             write(database, resource, token, body)
             self.answer(200, {"written": resource})
         except Refused as refused:
@@ -111,10 +113,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         database = sqlite3.connect(DATABASE, timeout=30)
-        resource = unquote_to_bytes(self.path.rsplit("/", 1)[1]).decode("utf-8")
-        row = database.execute("SELECT body FROM notes WHERE resource = ?", [resource]).fetchone()
+        row = database.execute("SELECT body FROM notes WHERE resource = ?", [self.named()]).fetchone()
         database.close()
         self.answer(200 if row else 404, {"body": row[0] if row else None})
+
+    def named(self):
+        """What the URL names, whatever the headers say."""
+        return unquote_to_bytes(self.path.rsplit("/", 1)[1]).decode("utf-8", "replace")
 
     def answer(self, status, fields, headers=()):
         body = json.dumps(fields).encode("utf-8")
@@ -130,8 +135,12 @@ class Handler(BaseHTTPRequestHandler):
         """Nobody reads the log of an example."""
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # five, if nobody says so: the sixth writer of a moment waits for a second
+
+
 if __name__ == "__main__":
     with sqlite3.connect(DATABASE) as first:
         first.execute("PRAGMA journal_mode = WAL")
         first.execute(SCHEMA)
-    ThreadingHTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
+    Server(("127.0.0.1", PORT), Handler).serve_forever()

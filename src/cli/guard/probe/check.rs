@@ -31,6 +31,8 @@ pub(super) enum Takes {
     ReadUrl,
     /// A command that restarts the service.
     RestartCommand,
+    /// A URL that says which resource is written.
+    UrlOfResource,
     /// Names that the run may make up, or at least two to choose from.
     TwoResources,
     /// Names that the run may make up: the check needs special ones, or leaves marks so high that no
@@ -45,6 +47,7 @@ impl Takes {
             Self::Issuer => "it takes --issuer",
             Self::ReadUrl => "it takes --read-url",
             Self::RestartCommand => "it takes --restart-command",
+            Self::UrlOfResource => "it takes {resource} in the URL",
             Self::TwoResources => "it takes two resources, and one --resource is given",
             Self::OwnResources => {
                 "it takes names of its own, and --resource is given; --only with its name runs it anyway"
@@ -76,15 +79,28 @@ pub(super) struct Finding {
 
 /// All that one check found.
 #[derive(Debug, Default)]
-pub(super) struct Findings(Vec<Finding>);
+pub(super) struct Findings {
+    found: Vec<Finding>,
+    seen: Option<String>,
+}
 
 impl Findings {
     pub(super) fn into_inner(self) -> Vec<Finding> {
-        self.0
+        self.found
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
+    }
+
+    /// What was seen where nothing was found, if that is less than the promise says.
+    pub(super) fn seen(&self) -> Option<&str> {
+        self.seen.as_deref()
+    }
+
+    /// Says what was seen, where the promise would claim more than was shown.
+    pub(super) fn note_seen(&mut self, seen: String) {
+        self.seen = Some(seen);
     }
 
     /// Notes a finding unless something holds; says whether it does.
@@ -101,7 +117,7 @@ impl Findings {
     }
 
     pub(super) fn push(&mut self, finding: Finding) {
-        self.0.push(finding);
+        self.found.push(finding);
     }
 
     /// Notes a finding with what led there.
@@ -111,7 +127,7 @@ impl Findings {
         expected: impl fmt::Display,
         story: Vec<String>,
     ) {
-        self.0.push(Finding {
+        self.found.push(Finding {
             exchange: exchange.clone(),
             expected: expected.to_string(),
             story,

@@ -5,6 +5,7 @@
 //! that no other has touched, and [`report`] tells what was sent, what came back, what was expected,
 //! and why it matters.
 
+mod backlog;
 mod check;
 mod checks;
 mod exchange;
@@ -125,17 +126,11 @@ fn probe(args: &Args, mut session: Session<'_>, checks: Vec<Check>, url: &str) -
     let mut judged: Vec<Judged> = Vec::new();
     for check in checks {
         let outcome = match reason_against(args, &check, &judged) {
-            Some(why) => Outcome::NotTried(why),
-            None => {
-                let findings = (check.run)(&session).map_err(|stop| stopped(&stop))?;
-                match findings.into_inner() {
-                    none if none.is_empty() => Outcome::Held,
-                    findings => Outcome::Broken(findings),
-                }
-            }
+            Some(reason) => reason,
+            None => Outcome::of((check.run)(&session).map_err(|stop| stopped(&stop))?),
         };
         if check.name == REQUIRED_TOKEN || check.needs.contains(&"required-header") {
-            session.required_is_trusted = outcome == Outcome::Held;
+            session.required_is_trusted = matches!(outcome, Outcome::Held(_));
         }
         let one = Judged { check, outcome };
         if args.output == Output::Human {
@@ -145,38 +140,41 @@ fn probe(args: &Args, mut session: Session<'_>, checks: Vec<Check>, url: &str) -
     }
     let mut out = io::stdout().lock();
     match args.output {
-        Output::Human => report::sum_up(&mut out, &judged, session.asked())?,
+        Output::Human => report::sum_up(&mut out, &judged, session.asked(), args.strict)?,
         Output::Json => {
-            let report = ReportJson::new(url, &judged, session.asked());
+            let report = ReportJson::new(url, &judged, session.asked(), args.strict);
             let text = serde_json::to_string(&report).map_err(io::Error::from)?;
             writeln!(out, "{text}")?;
         }
     }
-    if Summary::of(&judged).is_broken() {
+    if Summary::of(&judged).fails(args.strict) {
         return Err(Failure::silent(REFUSED));
     }
     Ok(())
 }
 
 /// Why a check is not run: the arguments, or one that it needs and that found something.
-fn reason_against(args: &Args, check: &Check, judged: &[Judged]) -> Option<String> {
+fn reason_against(args: &Args, check: &Check, judged: &[Judged]) -> Option<Outcome> {
+    if let Some(why) = args.wished_away(check) {
+        return Some(Outcome::LeftOut(why));
+    }
     if let Some(why) = args.leaves_out(check) {
-        return Some(why.to_owned());
+        return Some(Outcome::NotTried(why.to_owned()));
     }
     // One that was left out on purpose is taken for granted; one that could not be judged is not.
     let fails = |one: &&Judged| {
         let stands = match &one.outcome {
-            Outcome::Held => true,
+            Outcome::Held(_) => true,
             Outcome::Broken(_) => false,
-            Outcome::NotTried(_) => args.leaves_out(&one.check).is_some(),
+            Outcome::LeftOut(_) | Outcome::NotTried(_) => args.leaves_out(&one.check).is_some(),
         };
         check.needs.contains(&one.check.name) && !stands
     };
     let broken = judged.iter().find(fails)?;
-    Some(format!(
+    Some(Outcome::NotTried(format!(
         "it says nothing of its own while {} is not held",
         broken.check.name
-    ))
+    )))
 }
 
 /// Resources that the user named may have been used before: tokens begin above their marks.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::check::{Check, Finding};
+use super::check::{Check, Finding, Findings};
 use super::exchange::ExchangeJson;
 
 /// How many findings of one check people are shown; the JSON report has all.
@@ -13,9 +13,13 @@ const SHOWN_MAX: usize = 5;
 /// How a check came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Held,
+    /// Nothing was found; with what was seen, where the promise says more than that.
+    Held(Option<String>),
     Broken(Vec<Finding>),
+    /// It could not be tried, and nothing is known.
     NotTried(String),
+    /// The user did not want it tried.
+    LeftOut(&'static str),
 }
 
 /// A check with how it came out.
@@ -30,6 +34,8 @@ pub(super) struct Summary {
     held: usize,
     broken: usize,
     not_tried: usize,
+    /// Of those not tried, the ones that the user did not want.
+    left_out: usize,
 }
 
 impl Summary {
@@ -37,25 +43,48 @@ impl Summary {
         let mut summary = Self::default();
         for one in judged {
             match one.outcome {
-                Outcome::Held => summary.held += 1,
+                Outcome::Held(_) => summary.held += 1,
                 Outcome::Broken(_) => summary.broken += 1,
                 Outcome::NotTried(_) => summary.not_tried += 1,
+                Outcome::LeftOut(_) => {
+                    summary.not_tried += 1;
+                    summary.left_out += 1;
+                }
             }
         }
         summary
     }
 
-    pub(super) fn is_broken(self) -> bool {
+    fn is_broken(self) -> bool {
         self.broken > 0
+    }
+
+    /// Whether something that the user wants tried was not.
+    fn is_incomplete(self) -> bool {
+        self.not_tried > self.left_out
+    }
+
+    /// Whether the run ends as a failure.
+    pub(super) fn fails(self, strict: bool) -> bool {
+        self.is_broken() || (strict && self.is_incomplete())
     }
 }
 
 impl Outcome {
+    /// What the findings of a check that was run make of it.
+    pub(super) fn of(findings: Findings) -> Self {
+        let seen = findings.seen().map(str::to_owned);
+        match findings.into_inner() {
+            none if none.is_empty() => Self::Held(seen),
+            findings => Self::Broken(findings),
+        }
+    }
+
     fn word(&self) -> &'static str {
         match self {
-            Self::Held => "held",
+            Self::Held(_) => "held",
             Self::Broken(_) => "broken",
-            Self::NotTried(_) => "not tried",
+            Self::NotTried(_) | Self::LeftOut(_) => "not tried",
         }
     }
 }
@@ -65,7 +94,12 @@ pub(super) fn tell(out: &mut dyn Write, judged: &Judged) -> io::Result<()> {
     let Judged { check, outcome } = judged;
     let (word, name) = (outcome.word(), check.name);
     match outcome {
-        Outcome::Held => writeln!(out, "{word:<10} {name:<25} {}", check.promise),
+        Outcome::Held(seen) => {
+            let shown = seen.as_deref().unwrap_or(check.promise);
+            writeln!(out, "{word:<10} {name:<25} {shown}")
+        }
+        // The summary counts them: who names one check does not want a line for each of the others.
+        Outcome::LeftOut(_) => Ok(()),
         Outcome::NotTried(why) => writeln!(out, "{word:<10} {name:<25} {why}"),
         Outcome::Broken(findings) => {
             writeln!(out, "{:<10} {name:<25} {}", "BROKEN", check.promise)?;
@@ -92,7 +126,12 @@ fn tell_finding(out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
 }
 
 /// Tells how it ended.
-pub(super) fn sum_up(out: &mut dyn Write, judged: &[Judged], asked: u64) -> io::Result<()> {
+pub(super) fn sum_up(
+    out: &mut dyn Write,
+    judged: &[Judged],
+    asked: u64,
+    strict: bool,
+) -> io::Result<()> {
     let summary = Summary::of(judged);
     let verdict = match (summary.is_broken(), summary.held) {
         (true, _) => "The contract is broken.",
@@ -103,10 +142,15 @@ pub(super) fn sum_up(out: &mut dyn Write, judged: &[Judged], asked: u64) -> io::
         held,
         broken,
         not_tried,
+        left_out,
     } = summary;
+    let wish = match left_out {
+        0 => String::new(),
+        count => format!(" ({count} of them left out by --only or --skip)"),
+    };
     writeln!(
         out,
-        "\n{held} held, {broken} broken, {not_tried} not tried, with {asked} requests. {verdict}"
+        "\n{held} held, {broken} broken, {not_tried} not tried{wish}, with {asked} requests. {verdict}"
     )?;
     let names: Vec<&str> = judged
         .iter()
@@ -114,9 +158,29 @@ pub(super) fn sum_up(out: &mut dyn Write, judged: &[Judged], asked: u64) -> io::
         .map(|one| one.check.name)
         .collect();
     if !names.is_empty() {
-        writeln!(out, "Broken: {}", names.join(", "))?;
+        return writeln!(out, "Broken: {}", names.join(", "));
+    }
+    if summary.is_incomplete() {
+        tell_untried(out, judged, strict)?;
     }
     Ok(())
+}
+
+/// Says loudly what nothing is known of: a service may have just these mistakes, and the run ends well.
+fn tell_untried(out: &mut dyn Write, judged: &[Judged], strict: bool) -> io::Result<()> {
+    writeln!(out, "\nNOT TRIED, so the service may break it:")?;
+    for Judged { check, outcome } in judged {
+        if let Outcome::NotTried(why) = outcome {
+            writeln!(out, "  {:<25} {}: {why}", check.name, check.promise)?;
+            writeln!(out, "  {:<25} why it matters: {}", "", check.why)?;
+        }
+    }
+    let end = if strict {
+        "It fails for these, because of --strict; --skip takes out what does not apply."
+    } else {
+        "With --strict it fails for these; --skip takes out what does not apply."
+    };
+    writeln!(out, "{end}")
 }
 
 /// The whole report as one object. Its field names are stable.
@@ -139,6 +203,8 @@ pub(super) struct CheckJson<'a> {
     outcome: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     not_tried_because: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<FindingJson<'a>>,
 }
@@ -161,6 +227,7 @@ impl<'a> CheckJson<'a> {
             why: check.why,
             outcome: None,
             not_tried_because: None,
+            seen: None,
             findings: Vec::new(),
         }
     }
@@ -169,8 +236,9 @@ impl<'a> CheckJson<'a> {
         let mut json = Self::listed(&judged.check);
         json.outcome = Some(judged.outcome.word());
         match &judged.outcome {
-            Outcome::Held => {}
+            Outcome::Held(seen) => json.seen = seen.as_deref(),
             Outcome::NotTried(why) => json.not_tried_because = Some(why),
+            Outcome::LeftOut(why) => json.not_tried_because = Some(why),
             Outcome::Broken(findings) => {
                 let each = findings.iter().map(|finding| FindingJson {
                     expected: &finding.expected,
@@ -185,14 +253,14 @@ impl<'a> CheckJson<'a> {
 }
 
 impl<'a> ReportJson<'a> {
-    pub(super) fn new(url: &'a str, judged: &'a [Judged], requests: u64) -> Self {
+    pub(super) fn new(url: &'a str, judged: &'a [Judged], requests: u64, strict: bool) -> Self {
         let summary = Summary::of(judged);
         Self {
             url,
-            outcome: if summary.is_broken() {
-                "broken"
-            } else {
-                "kept"
+            outcome: match (summary.is_broken(), summary.fails(strict)) {
+                (true, _) => "broken",
+                (false, true) => "incomplete",
+                (false, false) => "kept",
             },
             requests,
             summary,

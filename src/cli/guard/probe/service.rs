@@ -8,6 +8,7 @@ use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector as _, DefaultConnector};
 use ureq::{Agent, Error, Timeout};
 
+use super::backlog::{Late, Punctual};
 use super::exchange::{Answer, BODY_BYTES_MAX, Exchange, Request};
 use super::spelling::{Speller, Spelling};
 
@@ -27,6 +28,7 @@ pub(super) struct Service {
     lower: Agent,
     upper: Agent,
     kept: Agent,
+    late: Late,
     /// Headers of the user's, on every request: never printed, because they may be credentials.
     extra: Vec<(HeaderName, HeaderValue)>,
 }
@@ -39,6 +41,7 @@ impl Service {
         writers: usize,
         extra: Vec<(HeaderName, HeaderValue)>,
     ) -> Self {
+        let late = Late::default();
         let agent = |spelling, kept| {
             // No proxy: one could merge or drop the very headers that this is about.
             let config = Agent::config_builder()
@@ -56,7 +59,11 @@ impl Service {
                 .max_idle_connections_per_host(kept)
                 .user_agent(concat!("fencepost-probe/", env!("CARGO_PKG_VERSION")))
                 .build();
-            let connector = DefaultConnector::new().chain(Speller(spelling));
+            let punctual = Punctual {
+                inner: DefaultConnector::new(),
+                late: late.clone(),
+            };
+            let connector = punctual.chain(Speller(spelling));
             Agent::with_parts(config, connector, DefaultResolver::default())
         };
         Self {
@@ -64,8 +71,14 @@ impl Service {
             lower: agent(Spelling::Lower, 0),
             upper: agent(Spelling::Upper, 0),
             kept: agent(Spelling::Title, writers),
+            late,
             extra,
         }
+    }
+
+    /// How many connections so far were late as where a backlog is full.
+    pub(super) fn late_connections(&self) -> u32 {
+        self.late.count()
     }
 
     /// Sends a request whose headers are spelled so, and takes the answer in.

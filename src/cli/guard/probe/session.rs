@@ -1,6 +1,6 @@
 //! What a check works with: the service, the supply, and the ways to put a question.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencepost::fence::EqualTokens;
@@ -12,6 +12,12 @@ use super::service::{Service, Unreachable};
 use super::spelling::Spelling;
 use super::supply::Supply;
 use super::template::{Filling, Template};
+
+/// As many writers with new connections as even a backlog of five has room for.
+const WRITERS_CROWDED: u32 = 4;
+/// After so many rounds with late connections the writers become fewer: the first alone may be late, where
+/// connections are kept after it.
+const ROUNDS_CROWDED: u32 = 2;
 
 /// How the service is written to, as the user told it.
 #[derive(Debug, Clone)]
@@ -37,6 +43,8 @@ pub(super) struct Session<'a> {
     /// Whether what `X-Required-Token` says was found to be true, so that other checks may lean on it.
     pub(super) required_is_trusted: bool,
     asked: AtomicU64,
+    /// Rounds in which connections were late.
+    crowded: AtomicU32,
 }
 
 /// A write, with the value by which a reader knows it.
@@ -58,12 +66,32 @@ impl<'a> Session<'a> {
             supply,
             required_is_trusted: true,
             asked: AtomicU64::new(0),
+            crowded: AtomicU32::new(0),
         }
     }
 
     /// How many requests were sent.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// How many write at once in the next round.
+    pub(super) fn writers(&self) -> u32 {
+        let writers = self.shape.writers;
+        if self.is_crowded() {
+            return writers.min(WRITERS_CROWDED);
+        }
+        writers
+    }
+
+    /// Whether the service's backlog was too short for all writers.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed) >= ROUNDS_CROWDED
+    }
+
+    /// Notes a round in which connections were late.
+    pub(super) fn note_crowded(&self) {
+        self.crowded.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The headers of a well-formed write.

@@ -85,10 +85,17 @@ fn first_token(session: &Session<'_>) -> Result<Findings, Stop> {
     let mut findings = Findings::default();
     let resource = session.supply.resource("first");
     let write = session.write(&resource, session.supply.tokens(1))?;
-    findings.admitted(
-        &write.exchange,
-        "no higher token was sent for this resource (is a header for authorization missing, or the method or body another one?)",
-    );
+    let hint = match (write.exchange.status(), &session.shape.issuer) {
+        (Some(400 | 403), None) => {
+            "if the service expects an issuer, name it with --issuer; else, is a header for authorization missing, or the method or body another one?"
+        }
+        (Some(403), Some(_)) => {
+            "does the service expect another issuer than --issuer names, or is a header for authorization missing?"
+        }
+        _ => "is a header for authorization missing, or the method or body another one?",
+    };
+    let because = format!("no higher token was sent for this resource ({hint})");
+    findings.admitted(&write.exchange, because);
     Ok(findings)
 }
 

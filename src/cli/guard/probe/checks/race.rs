@@ -74,10 +74,15 @@ impl Played {
 fn rounds(session: &Session<'_>, purpose: &str, after: After) -> Result<Findings, Stop> {
     let mut findings = Findings::default();
     let resource = session.supply.resource(purpose);
-    let (mut decided, mut played) = (0, None);
+    let (mut decided, mut asked, mut played) = (0, 0, None);
     for number in 0..session.shape.rounds {
+        let late = session.service.late_connections();
         let round = play(session, &resource, number)?;
+        if session.service.late_connections() > late {
+            session.note_crowded();
+        }
         decided += round.decided();
+        asked += round.writes.len();
         if let Some((token, expected)) = round::complaint(&round.outcomes) {
             let write = round.writes.iter().find(|write| write.token == token);
             if let Some(write) = write {
@@ -96,7 +101,6 @@ fn rounds(session: &Session<'_>, purpose: &str, after: After) -> Result<Findings
         }
         played = Some(round);
     }
-    let asked = session.shape.rounds as usize * session.shape.writers as usize;
     if let Some(last) = played.filter(|_| decided * 2 < asked) {
         let expected = format!(
             "2xx or 409 for most of the writers; {decided} of {asked} writes had such an answer, too few to say anything"
@@ -109,7 +113,22 @@ fn rounds(session: &Session<'_>, purpose: &str, after: After) -> Result<Findings
             );
         }
     }
+    findings.note_seen(seen(session));
     Ok(findings)
+}
+
+/// What was seen, and no more: a race that did not happen is no proof.
+fn seen(session: &Session<'_>) -> String {
+    let (rounds, writers) = (session.shape.rounds, session.shape.writers);
+    let seen = format!("no race seen in {rounds} rounds of {writers} writers at once");
+    if !session.is_crowded() {
+        return seen;
+    }
+    format!(
+        "{seen}, later {}: connections waited a second or more, as in a full listen backlog (a longer one, or \
+         connections that are kept, let all write at once)",
+        session.writers()
+    )
 }
 
 /// Lets all writers of a round loose at once, each with a token of its own, all above the last round's.
@@ -118,7 +137,7 @@ fn play(
     resource: &ResourceName,
     number: u32,
 ) -> Result<Played, Unreachable> {
-    let writers = session.shape.writers;
+    let writers = session.writers();
     let first = session.supply.tokens(u64::from(writers));
     let gate = Barrier::new(writers as usize);
     let write = |place: u32| {

@@ -7,7 +7,7 @@ use super::super::check::{Check, Findings, Stop, Takes};
 use super::super::session::{Session, Write};
 use super::super::spelling::Spelling;
 
-pub(super) const CHECKS: [Check; 5] = [
+pub(super) const CHECKS: [Check; 6] = [
     Check {
         name: "resources-apart",
         promise: "each resource has a mark of its own",
@@ -15,6 +15,14 @@ pub(super) const CHECKS: [Check; 5] = [
         needs: &["first-token"],
         takes: &[Takes::TwoResources],
         run: resources_apart,
+    },
+    Check {
+        name: "foreign-resource",
+        promise: "a token for another resource than the URL names is refused with 403",
+        why: "whoever holds any resource at all writes to every other one: its token is compared with its own mark, and the data that it overwrites is another's",
+        needs: &["first-token"],
+        takes: &[Takes::UrlOfResource, Takes::TwoResources],
+        run: foreign_resource,
     },
     Check {
         name: "resource-names",
@@ -110,6 +118,28 @@ fn apart(
         findings.admitted(&write.exchange, because);
     }
     Ok(())
+}
+
+/// The holder of one resource writes to the URL of another.
+fn foreign_resource(session: &Session<'_>) -> Result<Findings, Stop> {
+    let mut findings = Findings::default();
+    let held = session.supply.resource("held");
+    let written = session.supply.resource("written");
+    let lower = session.supply.tokens(10);
+    let headers = session.headers(&held, lower + 9);
+    let foreign = session.write_with(Spelling::Title, &written, lower + 9, headers)?;
+    let is_foreign = foreign.exchange.status() == Some(403);
+    let expected = format!(
+        "403: the URL is that of \"{written}\", and X-Resource-Id says that the token is for \"{held}\" (a service whose URLs name something else is probed with --skip foreign-resource)"
+    );
+    if findings.expect(is_foreign, &foreign.exchange, expected) {
+        for (resource, token) in [(&written, lower), (&held, lower + 1)] {
+            let write = session.write(resource, token)?;
+            let because = "the higher token was refused as foreign, and leaves no mark";
+            findings.admitted(&write.exchange, because);
+        }
+    }
+    Ok(findings)
 }
 
 fn resource_names(session: &Session<'_>) -> Result<Findings, Stop> {

@@ -3,9 +3,10 @@
 use fencepost::limits::TOKEN_VALUE_MAX;
 
 use super::super::check::{Check, Findings, Stop, Takes};
+use super::super::exchange::Required;
 use super::super::session::Session;
 
-pub(super) const CHECKS: [Check; 3] = [
+pub(super) const CHECKS: [Check; 4] = [
     Check {
         name: "wide-tokens",
         promise: "tokens beyond 2^31 and 2^32 are compared whole",
@@ -21,6 +22,14 @@ pub(super) const CHECKS: [Check; 3] = [
         needs: &["wide-tokens"],
         takes: &[Takes::OwnResources],
         run: exact_tokens,
+    },
+    Check {
+        name: "exact-body",
+        promise: "tokens beyond 2^53 are strings in the body of a 409",
+        why: "many readers of JSON have only floating-point numbers: they round the token, and whoever acts on it acts on another one",
+        needs: &["exact-tokens", "stale-body"],
+        takes: &[Takes::OwnResources],
+        run: exact_body,
     },
     Check {
         name: "largest-token",
@@ -79,6 +88,40 @@ fn exact_tokens(session: &Session<'_>) -> Result<Findings, Stop> {
         let is_exact = stale.exchange.required() == Some(required);
         let expected = format!("X-Required-Token: {required}, to the last digit");
         findings.expect(is_exact, &stale.exchange, expected);
+    }
+    Ok(findings)
+}
+
+fn exact_body(session: &Session<'_>) -> Result<Findings, Stop> {
+    let mut findings = Findings::default();
+    let resource = session.supply.resource("exact-body");
+    session.supply.raise(TWO_TO_THE_53 + 1);
+    let presented = session.supply.tokens(2);
+    let write = session.write(&resource, presented + 1)?;
+    if !findings.admitted(
+        &write.exchange,
+        "no higher token was sent for this resource",
+    ) {
+        return Ok(findings);
+    }
+    let stale = session.write(&resource, presented)?;
+    let because = format!("{} had been admitted for this resource", presented + 1);
+    if !findings.stale(&stale.exchange, because) {
+        return Ok(findings);
+    }
+    let Ok(answer) = &stale.exchange.answer else {
+        return Ok(findings);
+    };
+    let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    // What the header says is another check's matter; here the body must say the same.
+    let required = match answer.required() {
+        Required::Token(required) => required,
+        _ => session.required_at(presented + 1),
+    };
+    for (field, token) in [("presented", presented), ("required", required)] {
+        let is_text = body[field].as_str() == Some(token.to_string().as_str());
+        let expected = format!("\"{field}\": \"{token}\", a string, because it is above 2^53");
+        findings.expect(is_text, &stale.exchange, expected);
     }
     Ok(findings)
 }
