@@ -75,6 +75,7 @@ fn rounds(session: &Session<'_>, purpose: &str, after: After) -> Result<Findings
     let mut findings = Findings::default();
     let resource = session.supply.resource(purpose);
     let (mut decided, mut asked, mut played) = (0, 0, None);
+    let most = session.writers();
     for number in 0..session.shape.rounds {
         let late = session.service.late_connections();
         let round = play(session, &resource, number)?;
@@ -113,21 +114,23 @@ fn rounds(session: &Session<'_>, purpose: &str, after: After) -> Result<Findings
             );
         }
     }
-    findings.note_seen(seen(session));
+    findings.note_seen(seen(session, most));
     Ok(findings)
 }
 
 /// What was seen, and no more: a race that did not happen is no proof.
-fn seen(session: &Session<'_>) -> String {
-    let (rounds, writers) = (session.shape.rounds, session.shape.writers);
-    let seen = format!("no race seen in {rounds} rounds of {writers} writers at once");
+fn seen(session: &Session<'_>, most: u32) -> String {
+    let (rounds, last) = (session.shape.rounds, session.writers());
+    let mut seen = format!("no race seen in {rounds} rounds of {most} writers at once");
+    if last < most {
+        seen.push_str(&format!(", later {last}"));
+    }
     if !session.is_crowded() {
         return seen;
     }
     format!(
-        "{seen}, later {}: connections waited a second or more, as in a full listen backlog (a longer one, or \
-         connections that are kept, let all write at once)",
-        session.writers()
+        "{seen}: connections waited a second or more, as in a full listen backlog (a longer one, or \
+         connections that are kept, let all write at once)"
     )
 }
 
