@@ -9,6 +9,7 @@ mod conformance;
 mod context;
 #[path = "../databases/mod.rs"]
 mod databases;
+mod ended_runtimes;
 mod enforcement;
 mod fenced;
 mod files;

@@ -35,11 +35,10 @@ use super::{
     frame::{LINE_BYTES_MAX, Line, line},
 };
 use place::Place;
-use turn::Turn;
 
 pub use super::frame::Damage;
 pub use error::FileError;
-pub(super) use turn::Turns;
+pub(super) use turn::{Turn, Turns};
 
 /// The most bytes of one value, 64 MiB: each is written as a whole, from memory.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;

@@ -83,16 +83,20 @@ impl Turns {
     /// Removes the temporary file of a lock, unless somebody is just writing it.
     fn clean(&self, number: u32) -> Result<(), FileError> {
         let aside = self.aside(number);
-        if aside.exists() && try_lock(&self.lock(number))?.is_some() {
-            // Gone already is as good: another process cleans, too.
-            match fs::remove_file(&aside) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(FileError::io("remove", &aside)(error));
-                }
-                _ => {}
-            }
+        if !aside.exists() {
+            return Ok(());
         }
-        Ok(())
+        // Kept until the file is gone: the next to have the lock writes a file of that name.
+        let Some(_locked) = try_lock(&self.lock(number))? else {
+            return Ok(());
+        };
+        match fs::remove_file(&aside) {
+            // Gone already is as good: another process cleans, too.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::io("remove", &aside)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits for the turn to write a resource's file.
