@@ -137,11 +137,12 @@ async fn granted(args: &Args, caller: &Caller, acquired: Acquired) -> exit::Outc
     let flag = args.holder.flag();
     let human = format!(
         "Granted {resource} to {holder}.\n\
-         \n  token  {token}\n  lease  {lease}, unless renewed\n\n\
+         \n  token   {token}\n  issuer  {issuer}\n  lease   {lease}, unless renewed\n\n\
          Send the token along with every write; the resource refuses lower ones.\n\
          Next: fencepost renew {resource} {token}{flag}\n      \
                fencepost release {resource} {token}{flag}",
         holder = acquired.holder,
+        issuer = acquired.sequencer.issuer,
         lease = duration::human(lease),
     );
     caller.answer(&human, &GrantedJson::new(caller, &acquired, lease))

@@ -31,7 +31,7 @@ async fn a_grant_is_told_with_what_to_do_next() {
     assert_eq!(run.code, Some(0));
     for part in [
         "Granted 'it'\\''s mine' to me.",
-        "lease  30s",
+        "\n  token   12\n  issuer  test\n  lease   30s",
         "fencepost renew 'it'\\''s mine' 12 --holder me",
         "fencepost release 'it'\\''s mine' 12 --holder me",
     ] {

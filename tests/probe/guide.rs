@@ -7,7 +7,11 @@ use std::{
     process::Command,
 };
 
-use fencepost::fence::{Rules, sql::GuardTable};
+use fencepost::fence::{
+    Rules,
+    enforcement::{Dialect, Enforcement},
+    sql::GuardTable,
+};
 use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 
@@ -17,7 +21,23 @@ use crate::{databases, environment};
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
 const PAGE: &str = "docs/fencing-guide.md";
 /// What runs the snippets, one file a subject.
-const CHECKS: [&str; 3] = ["check_rows.py", "check_client.py", "check_table.py"];
+const CHECKS: [&str; 4] = [
+    "check_rows.py",
+    "check_psycopg.py",
+    "check_client.py",
+    "check_table.py",
+];
+/// What `fencepost hold` says to a program, and what `fencepost acquire` answers, as the command line's tests
+/// have both.
+const HELD: [(&str, &str); 4] = [
+    ("FENCEPOST_ISSUER", "prod"),
+    ("FENCEPOST_RESOURCE", "accounts/17"),
+    ("FENCEPOST_TOKEN", "9007199254740993"),
+    (
+        "ACQUIRED",
+        r#"{"outcome":"granted","resource":"accounts/17","token":"9007199254740993","issuer":"prod"}"#,
+    ),
+];
 
 fn project(path: &str) -> PathBuf {
     Path::new(PROJECT).join(path)
@@ -53,6 +73,7 @@ fn check(python: &Path, script: &str, arguments: &[&str]) {
         .arg(project("tests/probe/guide").join(script))
         .args(arguments)
         .env("GUIDE", guide.path())
+        .envs(HELD)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let output = command.output().unwrap();
     println!("{}", String::from_utf8_lossy(&output.stdout));
@@ -76,17 +97,32 @@ fn callers_tell_a_stale_token_from_everything_else() {
     check(Path::new("python3"), "check_client.py", &[url]);
 }
 
+/// A Python with psycopg, and an empty database; nothing where either is missing.
+async fn psycopg(name: &str) -> Option<(PathBuf, String)> {
+    let postgres = databases::postgres()?;
+    let requirements = project("tests/probe/guide/requirements.txt");
+    let python = environment::python("guide-python", &requirements)?;
+    Some((python, postgres.fresh(name).await))
+}
+
+#[tokio::test]
+async fn rows_carry_their_tokens_in_postgres_too() {
+    let Some((python, url)) = psycopg("guide_rows").await else {
+        return;
+    };
+    check(&python, "check_psycopg.py", &[&url]);
+}
+
 #[tokio::test]
 async fn a_table_of_marks_is_one_for_python_and_rust() {
-    let Some(postgres) = databases::postgres() else {
+    let Some((python, url)) = psycopg("guide").await else {
         return;
     };
-    let requirements = project("tests/probe/guide/requirements.txt");
-    let Some(python) = environment::python("guide-python", &requirements) else {
-        return;
-    };
-    let url = postgres.fresh("guide").await;
-    check(&python, "check_table.py", &[&url]);
+    let triggers = tempfile::NamedTempFile::new().unwrap();
+    let script = Enforcement::of_table(Dialect::Postgres, "other").unwrap();
+    fs::write(triggers.path(), script.apply().unwrap().to_string()).unwrap();
+    let path = triggers.path().to_str().unwrap();
+    check(&python, "check_table.py", &[&url, path]);
 
     // What Python left there is what Rust reads.
     let mut connection = PgConnection::connect(&url).await.unwrap();

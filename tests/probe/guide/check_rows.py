@@ -13,6 +13,7 @@ GUIDE = Path(os.environ["GUIDE"])
 sys.path.insert(0, str(GUIDE))
 
 import fenced_row
+import grant
 import read_first
 
 
@@ -105,7 +106,15 @@ def a_version_and_a_token_each_refuse_what_the_other_lets_pass():
     assert rows(token=5, version=1) == 1
 
 
+def a_program_knows_its_grant():
+    """Names and forms as `fencepost hold` and `acquire` have them: Rust put both into this environment."""
+    expected = ("prod", "accounts/17", 2**53 + 1)
+    assert grant.from_environment() == expected
+    assert grant.from_acquire(os.environ["ACQUIRED"]) == expected
+
+
 for check in (
+    a_program_knows_its_grant,
     a_late_holder_is_refused_and_changes_nothing,
     an_equal_token_writes_again_and_resources_are_apart,
     tokens_beyond_floats_are_told_apart,

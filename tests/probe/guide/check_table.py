@@ -1,7 +1,8 @@
 """Holds the guide's table of marks to what the guide says of it, on a PostgreSQL.
 
-Usage: check_table.py URL; the database there is empty, and GUIDE has the guide's blocks as files. It
-leaves the mark of "ledger" at 9, of the issuer "prod".
+Usage: check_table.py URL TRIGGERS; the database there is empty, GUIDE has the guide's blocks as files, and
+TRIGGERS is what `fencepost guard sql` prints for a table "other". It leaves the mark of "ledger" at 9, of the
+issuer "prod".
 """
 
 import os
@@ -16,7 +17,7 @@ sys.path.insert(0, str(GUIDE))
 
 import fenced_table
 
-URL = sys.argv[1]
+URL, TRIGGERS = sys.argv[1], Path(sys.argv[2])
 
 
 def connect():
@@ -62,6 +63,42 @@ def late_and_foreign_holders_change_nothing(one, two):
     assert balances(one) == [60, 140]
 
 
+def a_refusal_that_is_caught_inside_keeps_the_next_holder_out_and_outside_it_does_not(one, two):
+    with connect() as hasty:
+        hasty.execute("SET lock_timeout = '20ms'")
+        with one.transaction(), one.cursor() as cursor:
+            try:
+                fenced_table.fenced(cursor, "prod", "ledger", 6)
+            except fenced_table.Refused:
+                pass  # the mistake: the transaction goes on
+            try:
+                transfer(hasty, 7, 0)
+            except psycopg.errors.LockNotAvailable:
+                pass
+            else:
+                raise AssertionError("the guide says that a refusal locks the mark")
+        assert refused(lambda: transfer(one, 6, 10)).startswith("stale")
+        transfer(hasty, 7, 0)
+
+
+def the_triggers_of_the_data_want_the_token_in_each_row(one, two):
+    one.execute("CREATE TABLE other AS TABLE accounts")
+    one.execute("ALTER TABLE other ADD COLUMN fencing_token BIGINT NOT NULL DEFAULT 0, ADD PRIMARY KEY (id)")
+    one.execute(TRIGGERS.read_text())
+    change = "UPDATE other SET balance = balance + 1"
+    with one.transaction(), one.cursor() as cursor:
+        fenced_table.fenced(cursor, "prod", "ledger", 7)
+        try:
+            with one.transaction():
+                cursor.execute(change)
+        except psycopg.Error as error:
+            assert error.diag.sqlstate == "ZF002", error
+        else:
+            raise AssertionError("the guide says that it is refused")
+        cursor.execute(change + ", fencing_token = 7")
+        assert cursor.rowcount == 2
+
+
 def a_newer_holder_waits_for_an_admitted_transaction_and_sees_its_writes(one, two):
     seen = []
 
@@ -91,6 +128,8 @@ with connect() as one, connect() as two:
     for check in (
         writes_commit_with_the_mark_or_not_at_all,
         late_and_foreign_holders_change_nothing,
+        a_refusal_that_is_caught_inside_keeps_the_next_holder_out_and_outside_it_does_not,
+        the_triggers_of_the_data_want_the_token_in_each_row,
         a_newer_holder_waits_for_an_admitted_transaction_and_sees_its_writes,
     ):
         check(one, two)
