@@ -143,6 +143,7 @@ async fn the_remedy_for_a_token_that_was_never_issued_works_when_it_is_followed(
         "{}",
         ahead.stderr
     );
+    assert!(ahead.stderr.contains("mistyped"), "{}", ahead.stderr);
     let remedy = remedy(&ahead.stderr);
     assert_eq!(remedy, ["raise-floor", "--above", &lost]);
     let words: Vec<_> = remedy.iter().map(String::as_str).collect();
@@ -196,6 +197,14 @@ async fn the_marks_of_many_guards_are_reported_from_a_pipe_or_a_file() {
         ["raise-floor", "--above", &higher.to_string()]
     );
 
+    // A query that failed, or found no table, is no reason to be at ease.
+    for nothing in ["", "\n\n"] {
+        let run = operator.reported(nothing, &[]).await;
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
+        let sentence = "there is no token in standard input: nothing was reported";
+        assert!(run.stderr.contains(sentence), "{}", run.stderr);
+    }
+
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("marks.txt");
     std::fs::write(&file, &lines).unwrap();
@@ -230,15 +239,18 @@ async fn lines_that_are_no_tokens_are_named_before_anything_is_reported() {
     ]);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("marks.txt");
-    std::fs::write(&file, "fencepost:a:7\nfencepost:a:-7\n").unwrap();
+    std::fs::write(&file, "fencepost:a:7\nfencepost:a:-7\n\nfencepost:a:b:7\n").unwrap();
     command.stdin(std::fs::File::open(&file).unwrap());
     let run = finish(&mut command).await;
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
-    assert!(
-        run.stderr.contains("line 2 of /dev/stdin: "),
-        "{}",
-        run.stderr
-    );
+    for part in [
+        "line 2 of /dev/stdin: ",
+        "line 4 of /dev/stdin: ",
+        "with a colon inside a name written as %3A",
+        "Nothing was reported.",
+    ] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
     let missing = fencepost(&["guard", "report", "--from", "/nowhere/marks"]).await;
     assert_eq!(missing.code, Some(2));
     for bad in [

@@ -5,6 +5,8 @@
     reason = "a test reads clocks to bound its waiting, and a panic is its failure"
 )]
 
+#[path = "../databases/mod.rs"]
+mod databases;
 #[path = "../client/fake/mod.rs"]
 mod fake;
 #[path = "../server/ports.rs"]
@@ -17,6 +19,7 @@ mod demo;
 mod dev;
 mod election;
 mod failures;
+mod guard_pages;
 mod guard_register;
 mod guard_sql;
 mod help;

@@ -23,8 +23,9 @@ Hold a web service, in any language, to the contract of the headers:
   fencepost guard probe --list-checks
   fencepost guard probe http://127.0.0.1:8080/accounts/{resource}      # writes: a test instance only
 Or let the cluster be the guard of what has no table, and hear whether a restore went wrong:
-  fencepost guard admit door-7 65547 && open-door
-  fencepost guard report accounts 65547"
+  TOKEN=$(fencepost acquire door-7 --quiet)
+  fencepost guard admit door-7 \"$TOKEN\" && open-door
+  fencepost guard report door-7 \"$TOKEN\""
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

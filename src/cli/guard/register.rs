@@ -24,7 +24,8 @@ repeat this command; with --once each token passes once only. Marks are kept by 
 do not make up a resource for each use.
 
 Examples:
-  fencepost guard admit door-7 65547 && open-door
+  TOKEN=$(fencepost acquire door-7 --quiet)
+  fencepost guard admit door-7 \"$TOKEN\" && open-door
   fencepost hold nightly -- sh -c 'fencepost guard admit nightly $FENCEPOST_TOKEN --once && start-batch'")]
 pub(crate) struct AdmitArgs {
     /// What the token is for

@@ -10,6 +10,7 @@ use fencepost::resource::{IssuerName, ResourceName};
 use fencepost::sequencer::Sequencer;
 use fencepost::token::TokenValue;
 use std::cmp::Reverse;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,22 +21,34 @@ const LINES_MAX: usize = 1_000_000;
 /// The longest line: an issuer and a resource of the longest names, percent-encoded.
 const LINE_BYTES_MAX: u64 = 4_096;
 
+/// Of lines that are no tokens, so many are told one by one: enough to see what they have in common.
+const WRONG_LINES_TOLD: usize = 10;
+
 /// Arguments of `fencepost guard report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 After a restore, or whenever in doubt: are there guards that have admitted tokens higher than this issuer has ever \
 issued? Then they will refuse every new holder, and the floor has to be raised above the highest of them. The \
-answer says so, with the command; the cluster logs it as an error and counts it for an alert.
+answer says so, with the command; the cluster logs it as an error and counts it for an alert. A token that was \
+mistyped, or is another cluster's, looks the same: take it from the guard.
 
-A file has one token a line, as ISSUER:RESOURCE:TOKEN. Bring the marks of your guards, of all resources:
-  psql -At -c \"SELECT issuer || ':' || resource || ':' || token FROM fencing_marks\" bank |
-      fencepost guard report --from -
+A file has one token a line, as ISSUER:RESOURCE:TOKEN, with %25 for a percent sign and %3A for a colon inside a \
+name. Bring the marks of your guards, of all resources:
+  psql -XAt bank -c \"SELECT concat_ws(':',
+      replace(replace(issuer, '%', '%25'), ':', '%3A'),
+      replace(replace(resource, '%', '%25'), ':', '%3A'),
+      token) FROM fencing_marks\" |
+    fencepost guard report --from -
 
-Nothing is changed by a report, and it is safe to repeat. Exit code 3: at least one token was never issued here.
+Nothing is changed by a report, and it is safe to repeat. Exit code 3: at least one token was never issued here. \
+Exit code 2: there was no token, or a line that is none, and nothing was reported.
 
 Examples:
-  fencepost guard report accounts 65547
+  TOKEN=$(fencepost acquire accounts --quiet)
+  fencepost guard report accounts \"$TOKEN\"
   fencepost guard report --from marks.txt")]
+#[command(override_usage = "fencepost guard report [OPTIONS] <RESOURCE> <TOKEN>
+       fencepost guard report [OPTIONS] --from <FILE>")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["resource", "from"]))]
 pub(crate) struct Args {
     /// What the token is for
@@ -95,35 +108,82 @@ async fn report(sequencer: &Sequencer, caller: &Caller) -> Result<ReportOutcome,
     reported.map_err(|error| caller.failed(&error, &Next::none()))
 }
 
-/// All tokens of the lines, or what is wrong with the first line that is none. Blank lines are skipped.
+/// All tokens of the lines, of which there must be one at least, or what is wrong with those that are none.
+/// Blank lines are skipped.
 fn read(mut lines: impl BufRead, name: &str) -> Result<Vec<Sequencer>, Failure> {
     let mut sequencers = Vec::new();
+    let mut wrong = WrongLines::default();
     let mut line = String::new();
     for number in 1_u64.. {
         line.clear();
-        let wrong = |what: &dyn std::fmt::Display| {
-            Failure::new(USAGE, format_args!("line {number} of {name}: {what}"))
-                .hint("Nothing was reported. One token a line, as ISSUER:RESOURCE:TOKEN.")
-        };
+        let at = |what: &dyn Display| format!("line {number} of {name}: {what}");
         let taken = (&mut lines).take(LINE_BYTES_MAX).read_line(&mut line);
-        if taken.map_err(|error| wrong(&error))? == 0 {
-            break;
+        let taken = match taken {
+            Ok(_) if line.len() as u64 == LINE_BYTES_MAX => {
+                Err(at(&format_args!("longer than {LINE_BYTES_MAX} bytes")))
+            }
+            Ok(_) if sequencers.len() == LINES_MAX && !line.trim().is_empty() => Err(at(
+                &format_args!("more than {LINES_MAX} tokens: report them in parts"),
+            )),
+            Ok(taken) => Ok(taken),
+            Err(error) => Err(at(&error)),
+        };
+        match taken {
+            Ok(0) => break,
+            Ok(_) if line.trim().is_empty() => {}
+            Ok(_) => match line.trim().parse::<Sequencer>() {
+                Ok(sequencer) => sequencers.push(sequencer),
+                Err(error) => wrong.add(at(&error)),
+            },
+            // What follows cannot be told apart into lines any more, or is too much.
+            Err(last) => {
+                wrong.add(last);
+                break;
+            }
         }
-        if line.len() as u64 == LINE_BYTES_MAX {
-            return Err(wrong(&format_args!("longer than {LINE_BYTES_MAX} bytes")));
-        }
-        let text = line.trim();
-        if text.is_empty() {
-            continue;
-        }
-        if sequencers.len() == LINES_MAX {
-            return Err(wrong(&format_args!(
-                "more than {LINES_MAX} tokens: report them in parts"
-            )));
-        }
-        sequencers.push(text.parse::<Sequencer>().map_err(|error| wrong(&error))?);
+    }
+    wrong.end()?;
+    if sequencers.is_empty() {
+        let message = format!("there is no token in {name}: nothing was reported");
+        return Err(Failure::new(USAGE, message).hint(
+            "If a query was to write the marks, see whether it failed, or asked another database.",
+        ));
     }
     Ok(sequencers)
+}
+
+/// Lines that are no tokens: the first of them, and how many there are.
+#[derive(Debug, Default)]
+struct WrongLines {
+    told: Vec<String>,
+    count: usize,
+}
+
+impl WrongLines {
+    fn add(&mut self, what: String) {
+        self.count += 1;
+        if self.told.len() < WRONG_LINES_TOLD {
+            self.told.push(what);
+        }
+    }
+
+    /// A report of some of the marks could miss the highest, and look fine; so one wrong line stops all.
+    fn end(self) -> exit::Outcome {
+        let untold = self.count - self.told.len();
+        let mut told = self.told.into_iter();
+        let Some(first) = told.next() else {
+            return Ok(());
+        };
+        let mut failure = told.fold(Failure::new(USAGE, first), Failure::hint);
+        if untold > 0 {
+            let lines = counted(untold, "more line");
+            failure = failure.hint(format_args!("and {lines} of this kind"));
+        }
+        Err(failure.hint(
+            "Nothing was reported. One token a line, as ISSUER:RESOURCE:TOKEN, with %25 for a percent \
+             sign and %3A for a colon inside a name: `fencepost guard report --help` has a query.",
+        ))
+    }
 }
 
 /// What came of many reports.
@@ -252,6 +312,30 @@ mod tests {
         let tokens: Vec<_> = read.iter().map(|one| one.token.get()).collect();
         assert_eq!(tokens, [7, 8, 9]);
         assert_eq!(read[1].resource.as_str(), "café");
+    }
+
+    #[test]
+    fn where_there_is_no_token_nothing_can_be_fine() {
+        for text in ["", "\n \n\r\n"] {
+            let failure = read(text.as_bytes(), "here").unwrap_err();
+            let said = format!("{failure:?}");
+            assert!(said.contains("there is no token in here"), "{said}");
+        }
+    }
+
+    #[test]
+    fn every_wrong_line_is_named_up_to_a_number_of_them() {
+        let text = "prod:door:1:7\nprod:a:7\n".repeat(13);
+        let failure = read(text.as_bytes(), "here").unwrap_err();
+        let said = format!("{failure:?}");
+        for number in 0..26 {
+            let line = format!("line {} of here: ", number + 1);
+            let told = number % 2 == 0 && number / 2 < WRONG_LINES_TOLD;
+            assert_eq!(said.contains(&line), told, "{line}: {said}");
+        }
+        for part in ["and 3 more lines", "%3A", "Nothing was reported"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
 
     #[test]

@@ -80,6 +80,7 @@ impl Watchdog {
                 self.metrics.pauses.inc();
                 tracing::warn!(gap_ms = gap.as_millis(), "this process stood still");
             }
+            self.api.tell_of_tokens_ahead(clock::now());
             let now = leadership.borrow_and_update().clone();
             let leads = now.leader.as_ref().map(|leader| leader.node_id);
             if leads.is_some() && leads != leader {

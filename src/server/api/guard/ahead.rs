@@ -5,7 +5,7 @@
 //! the time in between will refuse the next holders. The remedy is to raise the floor above that token.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -46,9 +46,20 @@ pub(in crate::server::api) struct Alarm {
 #[derive(Debug, Default)]
 struct Told {
     highest: u64,
-    /// When the last line was written, and how many there would have been since.
+    /// When the last line was written.
     last: Option<Instant>,
-    unsaid: u64,
+    /// What the next line will say.
+    unsaid: Option<Line>,
+}
+
+/// A line of the log: the highest token of those that no line has said yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    sequencer: Sequencer,
+    /// The last token that had been issued when this one was presented. 0: none.
+    last_token: u64,
+    /// How many more were presented since the line before.
+    others: u64,
 }
 
 impl Alarm {
@@ -61,22 +72,46 @@ impl Alarm {
         }
     }
 
-    /// Counts it. Gives the number of silent ones before, if a line is due.
-    fn count(&self, presented: TokenValue, via: Via, now: Instant) -> Option<u64> {
+    /// Counts it, and remembers it for the next line.
+    fn count(&self, sequencer: &Sequencer, last_token: u64, via: Via) {
         match via {
             Via::Admit => self.admit.inc(),
             Via::Report => self.report.inc(),
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.highest = told.highest.max(presented.get());
+        let mut told = self.told();
+        told.highest = told.highest.max(sequencer.token.get());
         self.highest.set(told.highest);
+        let line = Line {
+            sequencer: sequencer.clone(),
+            last_token,
+            others: 0,
+        };
+        told.unsaid = Some(match told.unsaid.take() {
+            None => line,
+            Some(unsaid) => Line {
+                others: unsaid.others + 1,
+                ..match unsaid.sequencer.token < sequencer.token {
+                    true => line,
+                    false => unsaid,
+                }
+            },
+        });
+    }
+
+    /// The next line, if there is one and the last was long enough ago.
+    fn due(&self, now: Instant) -> Option<Line> {
+        let mut told = self.told();
         let since = told.last.map(|last| now.saturating_duration_since(last));
         if since.is_some_and(|since| since < QUIET) {
-            told.unsaid += 1;
             return None;
         }
+        let line = told.unsaid.take()?;
         told.last = Some(now);
-        Some(std::mem::take(&mut told.unsaid))
+        Some(line)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,29 +144,41 @@ impl Api {
     }
 
     fn alarm(&self, sequencer: &Sequencer, last_token: u64, via: Via) -> String {
-        let advice = advice(sequencer.token, clock::wall_us().min(FLOOR_MAX));
-        if let Some(unsaid) = self.ahead.count(sequencer.token, via, clock::now()) {
-            tracing::error!(
-                issuer = %sequencer.issuer,
-                resource = %sequencer.resource,
-                token = %sequencer.token,
-                last_token,
-                unsaid,
-                advice,
-                "told of a token that was never issued here"
-            );
-        }
-        advice
+        self.ahead.count(sequencer, last_token, via);
+        self.tell_of_tokens_ahead(clock::now());
+        advice_now(sequencer.token)
     }
+
+    /// Writes the line that is due. The node calls this regularly: the highest token of a burst must not
+    /// stay unsaid because no other came after it.
+    pub fn tell_of_tokens_ahead(&self, now: Instant) {
+        let Some(line) = self.ahead.due(now) else {
+            return;
+        };
+        tracing::error!(
+            issuer = %line.sequencer.issuer,
+            resource = %line.sequencer.resource,
+            token = %line.sequencer.token,
+            last_token = line.last_token,
+            others = line.others,
+            advice = advice_now(line.sequencer.token),
+            "told of a token that was never issued here"
+        );
+    }
+}
+
+fn advice_now(presented: TokenValue) -> String {
+    advice(presented, clock::wall_us().min(FLOOR_MAX))
 }
 
 /// The remedy, in words. `limit` is the highest number that the floor can be raised above now.
 fn advice(presented: TokenValue, limit: u64) -> String {
     if presented.get() <= limit {
         return format!(
-            "a restore may have gone wrong, and guards that have admitted {presented} will refuse \
-             every new holder: run `fencepost raise-floor --above {presented}`, with the highest \
-             such token that any guard has"
+            "first make sure that {presented} is neither mistyped nor a token of another cluster. If a \
+             guard here has admitted it, a restore has gone wrong, and that guard will refuse every new \
+             holder until you run `fencepost raise-floor --above {presented}`, with the highest such \
+             token that any guard has"
         );
     }
     format!(
@@ -156,8 +203,24 @@ mod tests {
             works.contains("`fencepost raise-floor --above 70000`"),
             "{works}"
         );
+        // Most often somebody mistyped it, and a floor that was raised for that stays raised.
+        let doubts = works.find("mistyped").unwrap();
+        assert!(doubts < works.find("raise-floor").unwrap(), "{works}");
         let made_up = advice(token(70_001), 70_000);
         assert!(!made_up.contains("raise-floor"), "{made_up}");
+    }
+
+    fn sequencer(value: u64) -> Sequencer {
+        Sequencer {
+            issuer: "prod".parse().unwrap(),
+            resource: format!("door-{value}").parse().unwrap(),
+            token: token(value),
+        }
+    }
+
+    /// What a line says, of whom and of how many others.
+    fn said(line: Option<Line>) -> Option<(String, u64, u64)> {
+        line.map(|line| (line.sequencer.to_string(), line.last_token, line.others))
     }
 
     #[test]
@@ -165,11 +228,15 @@ mod tests {
         let metrics = Metrics::new("test", 1);
         let alarm = Alarm::new(&metrics);
         let start = clock::now();
-        assert_eq!(alarm.count(token(9), Via::Report, start), Some(0));
-        for _ in 0..3 {
-            assert_eq!(alarm.count(token(7), Via::Admit, start), None);
+        alarm.count(&sequencer(6), 5, Via::Report);
+        assert_eq!(
+            said(alarm.due(start)),
+            Some(("prod:door-6:6".to_owned(), 5, 0))
+        );
+        for value in [7, 9, 8, 7] {
+            alarm.count(&sequencer(value), 5, Via::Admit);
+            assert_eq!(alarm.due(start), None);
         }
-        assert_eq!(alarm.count(token(8), Via::Admit, start + QUIET), Some(3));
         let text = metrics.encode();
         for line in [
             "fencepost_tokens_ahead_total{via=\"admit\"} 4",
@@ -178,5 +245,27 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_highest_token_of_a_burst_is_said_though_no_other_follows() {
+        let alarm = Alarm::new(&Metrics::new("test", 1));
+        let start = clock::now();
+        alarm.count(&sequencer(6), 5, Via::Report);
+        assert!(alarm.due(start).is_some());
+        for value in [7, 9, 8] {
+            alarm.count(&sequencer(value), 5, Via::Report);
+        }
+        let (almost, then) = (start + QUIET - Duration::from_millis(1), start + QUIET);
+        assert_eq!(alarm.due(almost), None);
+        assert_eq!(
+            said(alarm.due(then)),
+            Some(("prod:door-9:9".to_owned(), 5, 2))
+        );
+        // All is said: silence costs no line.
+        assert_eq!(alarm.due(then + QUIET), None);
+        alarm.count(&sequencer(7), 6, Via::Report);
+        let next = said(alarm.due(then + QUIET));
+        assert_eq!(next, Some(("prod:door-7:7".to_owned(), 6, 0)));
     }
 }
