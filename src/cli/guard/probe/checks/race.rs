@@ -13,6 +13,10 @@ use super::super::session::{Session, Write};
 use super::round::{self, Outcome};
 use super::values::holds;
 
+/// After how many rounds in which nothing was answered a race is given up: a service that stands still
+/// when it is asked by many at once costs a time-out for each.
+const SILENT_ROUNDS_MAX: u32 = 2;
+
 pub(super) const CHECKS: [Check; 2] = [
     Check {
         name: "concurrent-writers",
@@ -100,18 +104,18 @@ fn rounds(session: &Session<'_>, purpose: &str, after: After) -> Result<Findings
         if !goes_on || !findings.is_empty() {
             return Ok(findings);
         }
-        played = Some(round);
+        played = Some((number, round));
+        // Each further round would only wait for its time-outs again.
+        if decided == 0 && number + 1 >= SILENT_ROUNDS_MAX {
+            break;
+        }
     }
-    if let Some(last) = played.filter(|_| decided * 2 < asked) {
+    if let Some((number, last)) = played.filter(|_| decided * 2 < asked) {
         let expected = format!(
             "2xx or 409 for most of the writers; {decided} of {asked} writes had such an answer, too few to say anything"
         );
         if let Some(write) = last.writes.first() {
-            findings.add(
-                &write.exchange,
-                expected,
-                last.story(session.shape.rounds - 1),
-            );
+            findings.add(&write.exchange, expected, last.story(number));
         }
     }
     findings.note_seen(seen(session, most));

@@ -1,9 +1,10 @@
 //! One round of writers at once, and what its answers say. Pure: the judge of the race checks.
 //!
 //! Writes that overlap may be carried out in any order, so a single answer proves nothing. What holds
-//! in every order: a token is refused only because of a higher one that was admitted; the highest of
-//! the round is never refused; and once all answers are in, the mark is the highest token that was
-//! acknowledged. A service that reads the mark, compares, and then writes lets a lower write land on
+//! in every order: a token is refused only because of a higher one of the round; the highest of the
+//! round is never refused; and once all answers are in, the mark is the highest token that was
+//! acknowledged. (The higher one may have been refused as well: where a door keeps marks of its own in
+//! front of a store that compares again, a token can pass the first and come too late for the second.) A service that reads the mark, compares, and then writes lets a lower write land on
 //! a higher one, and is left with the lower mark.
 
 /// What came of one write of the round.
@@ -77,10 +78,10 @@ pub(super) fn complaint(round: &Round) -> Option<(u64, String)> {
                     format!("an X-Required-Token above {token}, which was refused"),
                 ));
             }
-            Outcome::Stale(Some(mark)) if !may_be_admitted(round, mark) => {
+            Outcome::Stale(Some(mark)) if !was_sent(round, mark) => {
                 return Some((
                     token,
-                    format!("an X-Required-Token that was admitted, not {mark}"),
+                    format!("an X-Required-Token that somebody sent, not {mark}"),
                 ));
             }
             _ => {}
@@ -92,9 +93,8 @@ pub(super) fn complaint(round: &Round) -> Option<(u64, String)> {
     None
 }
 
-fn may_be_admitted(round: &Round, token: u64) -> bool {
-    let may = |outcome| matches!(outcome, Outcome::Admitted | Outcome::Unknown);
-    with(round, may).any(|other| other == token)
+fn was_sent(round: &Round, token: u64) -> bool {
+    with(round, |_| true).any(|other| other == token)
 }
 
 /// In which order the writers of a round are started: ascending, descending, and strides between, so
@@ -145,6 +145,8 @@ mod tests {
             vec![(5, Stale(Some(7))), (6, Stale(None)), (7, Admitted)],
             vec![(5, Stale(Some(6))), (6, Unknown), (7, Unknown)],
             vec![(5, Admitted), (6, Unknown)],
+            // A door admitted 6, which then came too late for the store behind it.
+            vec![(5, Stale(Some(6))), (6, Stale(Some(7))), (7, Admitted)],
         ] {
             assert_eq!(complaint(&round), None, "{round:?}");
         }
@@ -156,10 +158,6 @@ mod tests {
             (vec![(5, Admitted), (6, Stale(None))], 6),
             (vec![(5, Stale(Some(4))), (6, Admitted)], 5),
             (vec![(5, Stale(Some(9))), (6, Admitted)], 5),
-            (
-                vec![(5, Stale(Some(6))), (6, Stale(Some(7))), (7, Admitted)],
-                5,
-            ),
             (vec![(5, Admitted), (6, Other(400))], 6),
         ] {
             let found = complaint(&round).expect("it cannot be");
