@@ -65,7 +65,7 @@ use crate::{
 };
 
 use super::enforcement::IssuerTableScript;
-use super::sql::{Dialect, Identifier, SqlError, TableName, Upsert};
+use super::sql::{Dialect, Identifier, SqlError, TableName, Upsert, begin};
 
 pub use outcome::{Acquired, Kept, TableGrant};
 
@@ -239,7 +239,7 @@ impl<DB: Dialect> IssuerTable<DB> {
         holder: &Holder,
         ttl: Ttl,
     ) -> Result<Option<TokenValue>, SqlError> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = begin(&self.pool).await?;
         let hold = statements::hold_row::<DB>(&self.table, resource, holder);
         DB::execute(&mut transaction, hold).await?;
         let grant = statements::grant_held_row::<DB>(&self.table, resource, holder, ttl);

@@ -36,6 +36,7 @@
 //! transaction's first read; what was read earlier may be what another holder has changed since, and
 //! no token can tell. [`RowWrite::expecting`] can, for a row that has a version.
 
+mod begin;
 mod comparison;
 mod dialect;
 mod error;
@@ -64,6 +65,7 @@ pub use sql_guard::SqlGuard;
     reason = "a build with one dialect alone has no use for what another needs"
 )]
 pub(in crate::fence) use {
+    begin::begin,
     comparison::comparison,
     dialect::{Driver, Upsert},
     guard_table::Marks,

@@ -8,7 +8,7 @@ use crate::{
     sequencer::Sequencer,
 };
 
-use super::{Dialect, GuardTable, SqlError};
+use super::{Dialect, GuardTable, SqlError, begin::begin};
 
 /// A [`GuardTable`] with connections of its own, as a [`Guard`]: each `admit` is a transaction.
 ///
@@ -41,7 +41,7 @@ impl<DB: Dialect> Guard for SqlGuard<DB> {
     type Error = SqlError;
 
     async fn admit(&self, sequencer: &Sequencer) -> Result<Verdict, SqlError> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = begin(&self.pool).await?;
         let verdict = self.table.fenced(&mut transaction, sequencer).await?;
         match verdict {
             Verdict::Admitted => transaction.commit().await?,

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use sqlx::{Pool, Transaction};
 
 use crate::fence::Refusal;
-use crate::fence::sql::{Dialect, Statement};
+use crate::fence::sql::{Dialect, Statement, begin};
 use crate::sequencer::Sequencer;
 
 use super::call::{Answer, Call, CallState, Outgoing};
@@ -70,7 +70,7 @@ impl<DB: Dialect> Calls<DB> {
             Begun::Call(call) => call,
             Begun::Over(progress) => return Ok(progress),
         };
-        let mut transaction = pool.begin().await?;
+        let mut transaction = begin(pool).await?;
         let mut call = match self.vouched(&mut transaction, by, key).await? {
             Ok(call) => call,
             Err(refusal) => {
@@ -115,7 +115,7 @@ impl<DB: Dialect> Calls<DB> {
     where
         F: Future<Output = Answer>,
     {
-        let mut transaction = pool.begin().await?;
+        let mut transaction = begin(pool).await?;
         let mut call = match self.vouched(&mut transaction, by, key).await? {
             Ok(call) => call,
             Err(refusal) => return Ok(Progress::Refused(refusal)),
@@ -162,7 +162,7 @@ impl<DB: Dialect> Calls<DB> {
         key: &IdempotencyKey,
         now: SystemTime,
     ) -> Result<Begun, CallError> {
-        let mut transaction = pool.begin().await?;
+        let mut transaction = begin(pool).await?;
         let mut call = match self.vouched(&mut transaction, by, key).await? {
             Ok(call) => call,
             Err(refusal) => return Ok(Begun::Over(Progress::Refused(refusal))),

@@ -1,8 +1,8 @@
 //! The table of marks: the mark commits with the caller's writes, or not at all.
 
 use fencepost::fence::{
-    Verdict,
-    sql::{GuardTable, SqlError},
+    Guard as _, Verdict,
+    sql::{GuardTable, SqlError, SqlGuard},
 };
 use sqlx::Connection as _;
 
@@ -18,6 +18,7 @@ on_each_database!(
     a_stale_token_ends_the_transaction_by_a_question_mark,
     a_refusal_keeps_the_mark_locked_until_it_is_rolled_back,
     a_pool_rolls_a_dropped_refusal_back,
+    a_caller_that_gives_up_leaves_no_transaction_open,
     marks_outlive_the_process_that_wrote_them,
     a_table_of_marks_that_is_not_one_is_refused_when_it_is_opened,
     no_tool_can_put_text_or_nothing_where_a_mark_belongs,
@@ -211,4 +212,34 @@ async fn no_tool_can_put_text_or_nothing_where_a_mark_belongs<DB: Server>(databa
         assert!(refused.is_err(), "{value} was taken for a mark");
     }
     assert_eq!(mark(&database, &guard).await, Some(7));
+}
+
+async fn a_caller_that_gives_up_leaves_no_transaction_open<DB: Server>(database: Database<DB>) {
+    let pool = database.pool(1).await;
+    let guard = SqlGuard::new(pool.clone(), database.marks(rules()).await);
+    let holder = sequencer(5);
+    for balance in 1..30 {
+        let yields = async {
+            for _ in 0..balance {
+                tokio::task::yield_now().await;
+            }
+        };
+        // Dropped after ever more steps, the first while the transaction is just being begun.
+        tokio::select! {
+            biased;
+            _ = guard.admit(&holder) => {}
+            () = yields => {}
+        }
+        // A write of somebody else by the same connection, which is to last by itself.
+        let write = format!("UPDATE accounts SET balance = {balance} WHERE id = 1");
+        let mut connection = pool.acquire().await.unwrap();
+        DB::run(&mut connection, &write).await.unwrap();
+        drop(connection);
+        let found = database.account(1).await.map(|(found, _)| found);
+        assert_eq!(
+            found,
+            Some(balance),
+            "the write was in another's transaction"
+        );
+    }
 }
