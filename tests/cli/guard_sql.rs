@@ -23,10 +23,12 @@ async fn every_database_gets_its_statements_and_their_reverse() {
             assert!(apply.contains(part), "{dialect}: {part}: {apply}");
         }
         let undo = printed(&[&args[..], &["--undo"]].concat()).await;
-        for part in ["DROP TRIGGER IF EXISTS", "DROP COLUMN"] {
-            assert!(undo.contains(part), "{dialect}: {part}: {undo}");
+        assert!(undo.contains("DROP TRIGGER IF EXISTS"), "{dialect}: {undo}");
+        for part in ["CREATE", "DROP COLUMN"] {
+            assert!(!undo.contains(part), "{dialect}: {part}: {undo}");
         }
-        assert!(!undo.contains("CREATE"), "{dialect}: {undo}");
+        let dropping = printed(&[&args[..], &["--undo", "--drop-marks"]].concat()).await;
+        assert!(dropping.contains("DROP COLUMN"), "{dialect}: {dropping}");
     }
 }
 
@@ -45,6 +47,15 @@ async fn tables_of_marks_and_of_grants_are_printed_beside() {
             2 + usize::from(dialect == "sqlite"),
             "{sql}"
         );
+        let undo = [&["--dialect", dialect, "--undo"], &tables[..]].concat();
+        for (more, dropped) in [(&[][..], 0), (&["--drop-marks"][..], 2)] {
+            let sql = printed(&[&undo[..], more].concat()).await;
+            // Alone in its line: SQLite's note, which is no mark, goes by DROP TABLE IF EXISTS.
+            let tables = sql
+                .lines()
+                .filter(|line| line.starts_with("DROP TABLE") && !line.contains("IF EXISTS"));
+            assert_eq!(tables.count(), dropped, "{dialect}: {sql}");
+        }
     }
 }
 
@@ -78,13 +89,17 @@ async fn policies_show_in_the_statements() {
 #[tokio::test]
 async fn what_cannot_be_is_a_usage_error_and_prints_nothing() {
     let long = "x".repeat(64);
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 12] = [
         (&[], "--dialect"),
         (
             &["--dialect", "oracle", "--table", "t"],
             "postgres, mariadb, mysql, sqlite",
         ),
         (&["--dialect", "sqlite"], "--table"),
+        (
+            &["--dialect", "sqlite", "--table", "t", "--drop-marks"],
+            "--undo",
+        ),
         (&["--dialect", "sqlite", "--table", ""], "it is empty"),
         (
             &["--dialect", "sqlite", "--table", "a\nb"],
@@ -148,6 +163,7 @@ async fn its_help_teaches_and_hides_the_connection() {
     for part in [
         "  fencepost guard sql --dialect postgres",
         "--undo",
+        "unless --drop-marks says",
         "ZF001",
     ] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);

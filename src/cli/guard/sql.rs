@@ -13,7 +13,8 @@ use std::io::{self, Write};
 
 const AFTER_HELP: &str = "\
 Nothing is applied: the statements are printed, with comments, to be reviewed and run by whoever keeps the \
-schema. The same options with --undo print what takes them back.
+schema. The same options with --undo print what takes the triggers back. Columns and tables stay, and with them \
+every mark, unless --drop-marks says to drop them: nothing can tell whether they were there before.
 
 Once applied, a statement with a lower token than a row carries fails as a whole, whatever its WHERE says: \
 \"fencepost: stale fencing token: presented 5, required 7\" (SQLSTATE ZF001). So do one that sets no token (ZF002; \
@@ -24,6 +25,7 @@ Examples:
   fencepost guard sql --dialect mariadb --table bank.accounts --key account_no --equal-tokens refuse
   fencepost guard sql --dialect sqlite --table accounts --unique email --unique tenant,number
   fencepost guard sql --dialect postgres --table accounts --add-column --undo
+  fencepost guard sql --dialect postgres --table accounts --add-column --undo --drop-marks
   fencepost guard sql --dialect postgres --guard-table fencing_marks   # a table of marks
   fencepost guard sql --dialect postgres --issuer-table lock_grants    # without a cluster";
 
@@ -53,7 +55,7 @@ pub(crate) struct Args {
     /// removes rows that clash in any
     #[arg(long, value_name = "COLUMNS")]
     unique: Vec<String>,
-    /// Add the token column first (and drop it last, with --undo)
+    /// Add the token column first (and drop it last, with --undo --drop-marks)
     #[arg(long)]
     add_column: bool,
     /// What a token equal to the row's may do: write again (a holder writes more than once), or not
@@ -67,15 +69,22 @@ pub(crate) struct Args {
     /// row made again under its key needs a token that is not lower
     #[arg(long, value_name = "POLICY", default_value = "refuse")]
     deletes: DeletePolicy,
-    /// Make a table of marks of this name, for data whose own tables cannot change
+    /// Make a table of marks of this name, for data whose own tables cannot change; one that is there
+    /// keeps its marks, and gets the triggers
     #[arg(long, value_name = "NAME")]
     guard_table: Option<String>,
     /// Make an issuer's table of this name: grants by the database, for those who need no cluster
     #[arg(long, value_name = "NAME")]
     issuer_table: Option<String>,
-    /// Print the statements that take back what the same options put in place
+    /// Print the statements that take back the triggers that the same options put in place; no mark
+    /// is lost
     #[arg(long)]
     undo: bool,
+    /// With --undo, drop the marks, too: the column of --add-column, the marks of --deletes keep-mark,
+    /// the tables of --guard-table and --issuer-table, also if they were there before. Stale writers
+    /// pass what is made again
+    #[arg(long, requires = "undo")]
+    drop_marks: bool,
 }
 
 /// The databases, by the names that people type.
@@ -112,6 +121,24 @@ enum DeletePolicy {
     KeepMark,
 }
 
+/// Which of a table's scripts is asked for.
+#[derive(Debug, Clone, Copy)]
+enum Printed {
+    Apply,
+    Undo,
+    UndoAndDrop,
+}
+
+impl Printed {
+    fn of(args: &Args) -> Self {
+        match (args.undo, args.drop_marks) {
+            (false, _) => Self::Apply,
+            (true, false) => Self::Undo,
+            (true, true) => Self::UndoAndDrop,
+        }
+    }
+}
+
 /// Prints the statements.
 pub(crate) fn run(args: &Args) -> exit::Outcome {
     let scripts = scripts(args).map_err(|error| Failure::new(USAGE, error))?;
@@ -128,22 +155,26 @@ fn scripts(args: &Args) -> Result<Vec<Script>, EnforcementError> {
     let mut scripts = Vec::new();
     if let Some(table) = &args.table {
         let plan = plan(args, dialect, table)?;
-        scripts.push(if args.undo { plan.undo() } else { plan.apply() }?);
+        scripts.push(match Printed::of(args) {
+            Printed::Apply => plan.apply(),
+            Printed::Undo => plan.undo(),
+            Printed::UndoAndDrop => plan.undo_and_drop(),
+        }?);
     }
     if let Some(table) = &args.guard_table {
         let table = GuardTableScript::new(dialect, table)?;
-        scripts.push(if args.undo {
-            table.undo()
-        } else {
-            table.apply()
+        scripts.push(match Printed::of(args) {
+            Printed::Apply => table.apply(),
+            Printed::Undo => table.undo(),
+            Printed::UndoAndDrop => table.undo_and_drop(),
         });
     }
     if let Some(table) = &args.issuer_table {
         let table = IssuerTableScript::new(dialect, table)?;
-        scripts.push(if args.undo {
-            table.undo()
-        } else {
-            table.apply()
+        scripts.push(match Printed::of(args) {
+            Printed::Apply => table.apply(),
+            Printed::Undo => table.undo(),
+            Printed::UndoAndDrop => table.undo_and_drop(),
         });
     }
     Ok(scripts)

@@ -6,7 +6,9 @@
 //! sends it, and nothing of it is done.
 //!
 //! This module only writes text: statements with comments, to be reviewed and applied by whoever
-//! keeps the schema, and their exact reverse. It opens no connection.
+//! keeps the schema, and what takes them back. It opens no connection. Taking them back drops no mark
+//! unless that is asked for ([`Enforcement::undo_and_drop`]): a script cannot know whether the column or
+//! the table was there before it.
 //!
 //! ```
 //! use fencepost::fence::enforcement::{Dialect, Enforcement};

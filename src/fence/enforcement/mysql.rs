@@ -70,10 +70,7 @@ pub(super) fn apply(plan: &Enforcement) -> Script {
 }
 
 pub(super) fn undo(plan: &Enforcement) -> Script {
-    let table = plan.table.quoted();
-    let head =
-        format!("fencepost: take back the triggers on {table}. From here on it refuses nobody.");
-    let mut script = Script::new(plan.dialect, head);
+    let mut script = Script::new(plan.dialect, plan.undo_head());
     for part in ["update", "insert", "delete", "keep", "judge"] {
         let sql = format!("DROP TRIGGER IF EXISTS {}", plan.table.own(part));
         script.step("", sql);
@@ -82,18 +79,6 @@ pub(super) fn undo(plan: &Enforcement) -> Script {
         "There only if an application was stopped by its check.",
         format!("DROP PROCEDURE IF EXISTS {}", plan.table.own("check")),
     );
-    if plan.deletes == Deletes::KeepMark {
-        script.step(
-            "The marks of deleted rows go, too.",
-            format!("DROP TABLE IF EXISTS {}", plan.kept().quoted()),
-        );
-    }
-    if plan.adds_column {
-        script.step(
-            "The column goes, and with it every mark.",
-            format!("ALTER TABLE {table} DROP COLUMN {}", plan.token.quoted()),
-        );
-    }
     script
 }
 
@@ -201,7 +186,7 @@ fn kept_table(plan: &Enforcement, script: &mut Script) {
     script.step(
         "The marks of deleted rows are kept here, in the types of the table's own key. Only the triggers write it.",
         format!(
-            "CREATE TABLE {kept} (PRIMARY KEY ({key})) ENGINE = InnoDB\n  AS SELECT {key}, {} FROM {} WHERE FALSE",
+            "CREATE TABLE IF NOT EXISTS {kept} (PRIMARY KEY ({key})) ENGINE = InnoDB\n  AS SELECT {key}, {} FROM {} WHERE FALSE",
             plan.token.quoted(),
             plan.table.quoted()
         ),

@@ -143,8 +143,8 @@ impl Enforcement {
         self
     }
 
-    /// Begins by adding the token column, 0 in every row that is there; undoing drops it, and with it
-    /// the marks.
+    /// Begins by adding the token column, 0 in every row that is there. [`Enforcement::undo`] leaves
+    /// it, and [`Enforcement::undo_and_drop`] drops it.
     #[must_use]
     pub fn add_column(mut self) -> Self {
         self.adds_column = true;
@@ -165,7 +165,8 @@ impl Enforcement {
         })
     }
 
-    /// The statements that take back exactly what [`Enforcement::apply`] with the same settings did.
+    /// The statements that take back the triggers that [`Enforcement::apply`] with the same settings
+    /// made. No mark is lost: the token column stays, and so do the marks kept of deleted rows.
     ///
     /// # Errors
     ///
@@ -177,6 +178,31 @@ impl Enforcement {
             Dialect::MariaDb | Dialect::MySql => mysql::undo(self),
             Dialect::Sqlite => sqlite::undo(self),
         })
+    }
+
+    /// As [`Enforcement::undo`], and then drops the marks: the column, if [`Enforcement::add_column`]
+    /// says that these statements made it, and the table with the marks of deleted rows. Tokens that
+    /// were refused before would pass a column that is made again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Enforcement::apply`].
+    pub fn undo_and_drop(&self) -> Result<Script, EnforcementError> {
+        let mut script = self.undo()?;
+        if self.deletes == Deletes::KeepMark {
+            script.step(
+                "The marks of deleted rows go, too.",
+                format!("DROP TABLE IF EXISTS {}", self.kept().quoted()),
+            );
+        }
+        if self.adds_column {
+            let (table, token) = (self.table.quoted(), self.token.quoted());
+            script.step(
+                "The column goes, and with it every mark.",
+                format!("ALTER TABLE {table} DROP COLUMN {token}"),
+            );
+        }
+        Ok(script)
     }
 
     /// Reads a list of columns as `--key` takes it: commas between them, and double quotes around one
@@ -214,6 +240,15 @@ impl Enforcement {
             ));
         }
         Ok(())
+    }
+
+    /// The head of the script that takes the triggers back.
+    pub(super) fn undo_head(&self) -> String {
+        format!(
+            "fencepost: take back the triggers on {}. From here on it refuses nobody. No mark is lost by that: whatever\n\
+             drops a column or a table stands at the end, and only if it was asked for.",
+            self.table.quoted()
+        )
     }
 
     /// The table in which the marks of deleted rows are kept.

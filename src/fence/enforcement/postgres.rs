@@ -68,9 +68,7 @@ pub(super) fn apply(plan: &Enforcement) -> Script {
 
 pub(super) fn undo(plan: &Enforcement) -> Script {
     let table = plan.table.quoted();
-    let head =
-        format!("fencepost: take back the triggers on {table}. From here on it refuses nobody.");
-    let mut script = Script::new(plan.dialect, head);
+    let mut script = Script::new(plan.dialect, plan.undo_head());
     for trigger in [NAMED, UPDATE, INSERT, DELETE, TRUNCATE, KEEP] {
         let sql = format!("DROP TRIGGER IF EXISTS {trigger} ON {table}");
         script.step("", sql);
@@ -79,25 +77,18 @@ pub(super) fn undo(plan: &Enforcement) -> Script {
         let sql = format!("DROP FUNCTION IF EXISTS {}()", plan.table.own(part));
         script.step("", sql);
     }
-    if plan.deletes == Deletes::KeepMark {
-        script.step(
-            "The marks of deleted rows go, too.",
-            format!("DROP TABLE IF EXISTS {}", plan.kept().quoted()),
-        );
-    }
-    if plan.adds_column {
-        script.step(
-            "The column goes, and with it every mark.",
-            format!("ALTER TABLE {table} DROP COLUMN {}", plan.token.quoted()),
-        );
-    }
     script
 }
 
 /// Asks the catalogue, and raises an error for what is not there.
 fn preflight(plan: &Enforcement) -> String {
     let table = regclass(plan);
-    let mut checks = String::new();
+    let mut checks = format!(
+        "  IF to_regclass({table}) IS NULL THEN\n    \
+             RAISE EXCEPTION USING MESSAGE = 'fencepost: there is no table ' || {table},\n      \
+             HINT = 'Names are taken exactly as written, case included; a table that is not in public is named as SCHEMA.NAME.';\n  \
+         END IF;\n"
+    );
     for column in plan.key.iter().chain(&plan.frozen) {
         checks += &missing_column(
             &table,

@@ -16,7 +16,8 @@ pub struct Step {
 /// A list of statements: displays as a file for the database's own command line tool
 /// (`psql`, `mariadb`, `mysql`, `sqlite3`), with comments and in one transaction where there is one.
 ///
-/// Programs run [`Script::steps`] one by one instead, inside a transaction in PostgreSQL and SQLite.
+/// Programs run [`Script::steps`] one by one instead, up to the first error, inside a transaction in
+/// PostgreSQL and SQLite: the text has lines that only the tools read (`.bail`, `DELIMITER`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     dialect: Dialect,
@@ -62,7 +63,10 @@ impl Script {
             Dialect::Postgres => "Apply: psql -v ON_ERROR_STOP=1 -f FILE DATABASE",
             Dialect::MariaDb => "Apply: mariadb DATABASE < FILE",
             Dialect::MySql => "Apply: mysql DATABASE < FILE",
-            Dialect::Sqlite => "Apply: sqlite3 -bail DATABASE < FILE",
+            Dialect::Sqlite => {
+                "Apply: sqlite3 DATABASE < FILE\n\
+                 The line .bail on is for that tool, which would go on after an error; other programs leave it out, and stop."
+            }
         }
     }
 }
@@ -72,8 +76,13 @@ impl fmt::Display for Script {
         comment(f, &self.head)?;
         comment(f, self.usage())?;
         let (begin, commit) = match self.dialect {
-            Dialect::Postgres => ("\nBEGIN;\n", "\nCOMMIT;\n"),
-            Dialect::Sqlite => ("\nBEGIN IMMEDIATE;\n", "\nCOMMIT;\n"),
+            // It would tell of each thing that IF EXISTS did not find.
+            Dialect::Postgres => (
+                "\nBEGIN;\nSET LOCAL client_min_messages = warning;\n",
+                "\nCOMMIT;\n",
+            ),
+            // The tool would go on to the COMMIT after a failed check.
+            Dialect::Sqlite => ("\n.bail on\nBEGIN IMMEDIATE;\n", "\nCOMMIT;\n"),
             // Each statement about the schema commits by itself there.
             Dialect::MariaDb | Dialect::MySql => ("", ""),
         };

@@ -77,10 +77,7 @@ pub(super) fn apply(plan: &Enforcement) -> Script {
 }
 
 pub(super) fn undo(plan: &Enforcement) -> Script {
-    let table = plan.table.quoted();
-    let head =
-        format!("fencepost: take back the triggers on {table}. From here on it refuses nobody.");
-    let mut script = Script::new(plan.dialect, head);
+    let mut script = Script::new(plan.dialect, plan.undo_head());
     for part in PARTS {
         script.step(
             "",
@@ -90,18 +87,6 @@ pub(super) fn undo(plan: &Enforcement) -> Script {
     if plan.unnamed == Unnamed::Refuse {
         let note = plan.table.sister("note").quoted();
         script.step("", format!("DROP TABLE IF EXISTS {note}"));
-    }
-    if plan.deletes == Deletes::KeepMark {
-        script.step(
-            "The marks of deleted rows go, too.",
-            format!("DROP TABLE IF EXISTS {}", plan.kept().quoted()),
-        );
-    }
-    if plan.adds_column {
-        script.step(
-            "The column goes, and with it every mark.",
-            format!("ALTER TABLE {table} DROP COLUMN {}", plan.token.quoted()),
-        );
     }
     script
 }

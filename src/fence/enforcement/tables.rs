@@ -21,7 +21,8 @@ impl GuardTableScript {
         Ok(Self(plan))
     }
 
-    /// The statements that make the table and its triggers.
+    /// The statements that make the table, unless it is there, and its triggers. One that is there is
+    /// checked for its columns first.
     #[must_use]
     pub fn apply(&self) -> Script {
         let table = self.0.table.quoted();
@@ -38,14 +39,22 @@ impl GuardTableScript {
         );
         made(
             &self.0,
-            "Marks of resources whose own tables cannot change. Names compare byte for byte.",
+            "Marks of resources whose own tables cannot change. Names compare byte for byte. A table of this name that is\n\
+             there already stays as it is, with its marks, if it has the columns.",
             &create(self.0.dialect, &table, &rows),
         )
     }
 
-    /// The statements that take both away, and with them every mark.
+    /// The statements that take the triggers away. The table stays, with every mark.
     #[must_use]
     pub fn undo(&self) -> Script {
+        undone(&self.0)
+    }
+
+    /// The statements that take both away, and with them every mark: also those of a table that was
+    /// there before. A stale holder passes a table that is made again.
+    #[must_use]
+    pub fn undo_and_drop(&self) -> Script {
         dropped(&self.0, "The table goes, and with it every mark.")
     }
 }
@@ -68,7 +77,8 @@ impl IssuerTableScript {
         Ok(Self(plan))
     }
 
-    /// The statements that make the table and its triggers.
+    /// The statements that make the table, unless it is there, and its triggers. One that is there is
+    /// checked for its columns first.
     #[must_use]
     pub fn apply(&self) -> Script {
         let dialect = self.0.dialect;
@@ -76,7 +86,8 @@ impl IssuerTableScript {
             &self.0,
             "One row a resource: its last token, who was granted it, and until when by this database's clock\n\
              (microseconds since 1970). A row is\n\
-             never deleted, since its resource's tokens would start again.",
+             never deleted, since its resource's tokens would start again. A table of this name that is there already\n\
+             stays as it is, if it has the columns.",
             &create(dialect, &self.0.table.quoted(), &grant_columns(dialect)),
         )
     }
@@ -84,14 +95,21 @@ impl IssuerTableScript {
     /// The statement that makes the table, unless it is there, without its triggers.
     #[must_use]
     pub fn table_if_missing(&self) -> String {
-        let table = format!("IF NOT EXISTS {}", self.0.table.quoted());
-        create(self.0.dialect, &table, &grant_columns(self.0.dialect))
+        let dialect = self.0.dialect;
+        create(dialect, &self.0.table.quoted(), &grant_columns(dialect))
     }
 
-    /// The statements that take both away. Tokens would start again from 1: never do this while a guard
-    /// remembers higher ones.
+    /// The statements that take the triggers away. The table stays, with the last token of every
+    /// resource.
     #[must_use]
     pub fn undo(&self) -> Script {
+        undone(&self.0)
+    }
+
+    /// The statements that take both away. Tokens would start again: never do this while a guard
+    /// remembers higher ones.
+    #[must_use]
+    pub fn undo_and_drop(&self) -> Script {
         dropped(
             &self.0,
             "The table goes, and with it the last token of every resource: guards refuse what a new one would issue.",
@@ -152,7 +170,7 @@ fn create(dialect: Dialect, table: &str, columns: &str) -> String {
         Dialect::MariaDb | Dialect::MySql => (columns.replace('"', "`"), " ENGINE = InnoDB"),
         Dialect::Sqlite => (columns.to_owned(), " STRICT, WITHOUT ROWID"),
     };
-    format!("CREATE TABLE {table} (\n  {columns}\n){after}")
+    format!("CREATE TABLE IF NOT EXISTS {table} (\n  {columns}\n){after}")
 }
 
 /// The table first, then what [`Enforcement::apply`] gives.
@@ -164,8 +182,12 @@ fn made(plan: &Enforcement, why: &str, create: &str) -> Script {
     script
 }
 
+fn undone(plan: &Enforcement) -> Script {
+    plan.undo().expect("key and token are fixed and differ")
+}
+
 fn dropped(plan: &Enforcement, why: &str) -> Script {
-    let mut script = plan.undo().expect("key and token are fixed and differ");
+    let mut script = undone(plan);
     script.step(why, format!("DROP TABLE {}", plan.table.quoted()));
     script
 }

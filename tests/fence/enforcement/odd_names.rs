@@ -95,7 +95,7 @@ async fn played(
         .and_then(|plan| plan.key(&[key]))
         .and_then(|plan| plan.token_column(token))
         .map(|plan| plan.deletes(deletes));
-    let scripts = plan.and_then(|plan| Ok((plan.apply()?, plan.undo()?)));
+    let scripts = plan.and_then(|plan| Ok((plan.apply()?, plan.undo_and_drop()?)));
     let Ok((apply, undo)) = scripts else {
         return false;
     };
@@ -227,7 +227,7 @@ async fn a_schema_may_be_named() {
             session
                 .refused(&format!("UPDATE {whole} SET fencing_token = 6"))
                 .await;
-            session.apply(&plan.undo().unwrap()).await.unwrap();
+            session.apply(&plan.undo_and_drop().unwrap()).await.unwrap();
             session.all(&[&format!("DELETE FROM {whole}")]).await;
         }
     }

@@ -56,3 +56,21 @@ on_each_database! {
         }
     }
 }
+
+#[tokio::test]
+async fn the_words_around_sqlites_numbers_are_on_the_page() {
+    let Some((_place, mut session)) = Place::guarded(Dialect::Sqlite, "words", |plan| plan).await
+    else {
+        return;
+    };
+    let error = session
+        .run("UPDATE accounts SET balance = 0, fencing_token = 6 WHERE id = 1")
+        .await
+        .unwrap_err()
+        .to_string();
+    let text = "'fencepost: stale fencing token: presented 6, required 7'";
+    let (before, after) = error.split_once(text).unwrap();
+    let before = before.rsplit(") ").next().unwrap();
+    assert_eq!(after, "");
+    assert!(PAGE.contains(&format!("`{before}{text}`")), "{error}");
+}

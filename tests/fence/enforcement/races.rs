@@ -140,9 +140,9 @@ on_each_database! {
             format!("INSERT INTO history (token) VALUES ({token})"),
         ];
         for begin in levels(dialect) {
-            // The marks stay; each round's tokens would be stale, so they go with their triggers.
+            // Each round's tokens would be stale, so the marks go with their triggers.
             let plan = fencepost::fence::enforcement::Enforcement::of_table(dialect, "accounts").unwrap().deletes(Deletes::KeepMark);
-            session.apply(&plan.undo().unwrap()).await.unwrap();
+            session.apply(&plan.undo_and_drop().unwrap()).await.unwrap();
             session.all(&["DELETE FROM history", "DELETE FROM accounts WHERE id = 3"]).await;
             session.apply(&plan.apply().unwrap()).await.unwrap();
             let seen = race(&place, &begin, write).await;

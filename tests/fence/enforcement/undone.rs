@@ -1,4 +1,5 @@
-//! Undoing leaves the schema as it was; applying twice is harmless, or a clear error.
+//! Undoing loses no mark unless told to, and then leaves the schema as it was; applying twice is
+//! harmless, or a clear error.
 
 use fencepost::fence::{
     EqualTokens,
@@ -60,10 +61,27 @@ on_each_database! {
             session.apply(&plan.apply().unwrap()).await.unwrap();
             assert_ne!(schema(dialect, &mut session).await, before);
             session.refused("UPDATE accounts SET balance = 0, fencing_token = -1").await;
-            session.apply(&plan.undo().unwrap()).await.unwrap();
+            session.apply(&plan.undo_and_drop().unwrap()).await.unwrap();
             assert_eq!(schema(dialect, &mut session).await, before);
         }
         assert_eq!(session.rows("SELECT id, balance FROM accounts").await, ["1,10"]);
+    }
+
+    async fn undoing_loses_no_mark_and_the_triggers_can_come_back(dialect) {
+        let Some((_place, mut session)) = Place::guarded(dialect, "keeps", |plan| plan.deletes(Deletes::KeepMark)).await else { return };
+        session.all(&["DELETE FROM accounts WHERE id = 1"]).await;
+        let before = session.rows(ALL).await;
+        // As somebody does it whose script failed since the column was there.
+        let plan = Enforcement::of_table(dialect, "accounts").unwrap().deletes(Deletes::KeepMark);
+        let adding = plan.clone().add_column();
+        session.apply(&adding.apply().unwrap()).await.unwrap_err();
+        session.apply(&adding.undo().unwrap()).await.unwrap();
+        assert_eq!(session.rows(ALL).await, before);
+        session.all(&["UPDATE accounts SET fencing_token = 3 WHERE id = 2"]).await;
+        session.apply(&plan.apply().unwrap()).await.unwrap();
+        session.refused("UPDATE accounts SET fencing_token = 2 WHERE id = 2").await;
+        session.refused("INSERT INTO accounts VALUES (1, 10, 6)").await;
+        session.all(&["INSERT INTO accounts VALUES (1, 10, 7)"]).await;
     }
 
     async fn applying_twice_is_harmless_or_a_clear_error(dialect) {
