@@ -162,7 +162,7 @@ fn hash(text: &str) -> u32 {
 }
 
 /// A text as it stands in a statement, whatever the server's settings for backslashes are.
-fn literal(dialect: Dialect, text: &str) -> String {
+pub(super) fn literal(dialect: Dialect, text: &str) -> String {
     let doubled = text.replace('\'', "''");
     match dialect {
         Dialect::Postgres if text.contains('\\') => {

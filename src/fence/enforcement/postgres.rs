@@ -20,7 +20,7 @@ These triggers do not fire for whoever switches them off: ALTER TABLE ... DISABL
 owner), session_replication_role = replica (a superuser; logical replication applies rows that way),
 pg_restore --disable-triggers. They do fire for COPY, MERGE, foreign keys' actions and rows of partitions.
 Tables that inherit (INHERITS) need triggers of their own, and a row that would change its partition counts
-as deleted there. Names are taken exactly as written: \"Accounts\" is not \"accounts\".";
+as deleted there. TRUNCATE of a single partition fires none: do not grant it. Names are taken exactly as written: \"Accounts\" is not \"accounts\".";
 
 /// A trigger's name in a table; it needs to be unique there only.
 const NAMED: &str = "zz_fencepost_1_named";
@@ -63,7 +63,28 @@ pub(super) fn apply(plan: &Enforcement) -> Script {
         "STATEMENT",
         &function,
     );
+    revoke(plan, &mut script);
     script
+}
+
+/// Firing a trigger needs no right on its function; hanging the function on a table of one's own does.
+fn revoke(plan: &Enforcement, script: &mut Script) {
+    let named = (plan.unnamed == Unnamed::Refuse).then_some("named");
+    let keep = (plan.deletes == Deletes::KeepMark).then_some("keep");
+    let parts = ["update", "insert", "delete"];
+    for (n, part) in parts.into_iter().chain(named).chain(keep).enumerate() {
+        let why = match n {
+            0 => "Nobody else may hang these functions on tables of their own.",
+            _ => "",
+        };
+        script.step(
+            why,
+            format!(
+                "REVOKE ALL ON FUNCTION {}() FROM PUBLIC",
+                plan.table.own(part)
+            ),
+        );
+    }
 }
 
 pub(super) fn undo(plan: &Enforcement) -> Script {
@@ -103,7 +124,52 @@ fn preflight(plan: &Enforcement) -> String {
         " AND atttypid = 'bigint'::regtype AND attnotnull",
         "must be there, as bigint NOT NULL, to carry the token; --add-column makes it",
     );
+    checks += &unfit_table(plan, &table);
     quoted_body("DO ", &format!("BEGIN\n{checks}END"), "")
+}
+
+/// Stops at a table whose rows or marks could go in another way, and at names that somebody else took
+/// beforehand: the owner of a function or of a table of marks could change it afterwards.
+fn unfit_table(plan: &Enforcement, table: &str) -> String {
+    let class = format!("FROM pg_catalog.pg_class WHERE oid = {table}::regclass");
+    let owners = format!(
+        "(SELECT oid FROM pg_catalog.pg_roles WHERE rolname = current_user UNION SELECT relowner {class})"
+    );
+    let space = format!("(SELECT relnamespace {class})");
+    let own = ["named", "update", "insert", "delete", "keep"]
+        .map(|part| plan.table.sister(part).name().literal())
+        .join(", ");
+    let key = list(&plan.key, ", ", Name::literal);
+    let columns = plan.key.len();
+    let stop = |condition: String, text: &str| {
+        format!(
+            "  IF {condition} THEN\n    RAISE EXCEPTION USING MESSAGE = 'fencepost: {text}';\n  END IF;\n"
+        )
+    };
+    stop(
+        format!("(SELECT relpersistence {class}) <> 'p'"),
+        "the table is temporary or unlogged: its marks would not outlive a crash",
+    ) + &stop(
+        format!(
+            "NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = {table}::regclass AND i.indisunique AND i.indimmediate\n    \
+             AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = {columns} AND {columns} = (SELECT count(*) FROM pg_catalog.pg_attribute a\n    \
+             WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND a.attnotnull AND a.attname IN ({key})))"
+        ),
+        "the columns of the key are no primary key, nor another unique one that is NOT NULL and not deferrable; name it by --key",
+    ) + &stop(
+        format!(
+            "EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = {space} AND pronargs = 0\n    \
+             AND proname IN ({own}) AND proowner NOT IN {owners})"
+        ),
+        "somebody else owns a function with the name of one that is made here; drop it first",
+    ) + &stop(
+        format!(
+            "EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = {space}\n    \
+             AND relname = {} AND relowner NOT IN {owners})",
+            plan.kept().name().literal()
+        ),
+        "somebody else owns a table with the name of the one that keeps marks; drop it first",
+    )
 }
 
 fn missing_column(table: &str, column: &Name, and: &str, trouble: &str) -> String {
@@ -319,6 +385,33 @@ fn keep_marks(plan: &Enforcement, script: &mut Script) {
         &function,
     );
     script.step("", format!("DROP TRIGGER IF EXISTS {DELETE} ON {table}"));
+    script.step(
+        "The function writes the marks with the rights of the table's owner, who may do all to the table anyway, and with\n\
+         no more: not with those of whoever applies this.",
+        given_to_owner(plan),
+    );
+}
+
+/// Whoever owns the table owns what guards it: a function that runs as a superuser would lend that power
+/// to the owner, who chooses the types that it handles.
+fn given_to_owner(plan: &Enforcement) -> String {
+    let (table, function) = (regclass(plan), plan.table.own("keep"));
+    let kept = plan.kept().quoted();
+    let owner = format!(
+        "(SELECT pg_get_userbyid(relowner) FROM pg_catalog.pg_class WHERE oid = {table}::regclass)"
+    );
+    let literal = |text: String| super::name::literal(plan.dialect, &text);
+    let (alter_function, alter_table) = (
+        literal(format!("ALTER FUNCTION {function}() OWNER TO ")),
+        literal(format!("ALTER TABLE {kept} OWNER TO ")),
+    );
+    quoted_body(
+        "DO ",
+        &format!(
+            "BEGIN\n  EXECUTE {alter_function} || quote_ident({owner});\n  EXECUTE {alter_table} || quote_ident({owner});\nEND"
+        ),
+        "",
+    )
 }
 
 /// An index lives in its table's schema, and is named without it.

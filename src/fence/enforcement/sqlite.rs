@@ -118,10 +118,11 @@ fn preflight(plan: &Enforcement, script: &mut Script) {
     let table = plan.table.name().literal();
     script.step("", "DROP TABLE IF EXISTS temp.fencepost_check");
     script.step(
-        "The two constraints below are checks of the table: the name of the one that fails is the trouble.",
-        "CREATE TEMP TABLE fencepost_check (type, unseen,\n  \
+        "The constraints below are checks of the table: the name of the one that fails is the trouble.",
+        "CREATE TEMP TABLE fencepost_check (type, unseen, collated,\n  \
          CONSTRAINT \"the token column must be INTEGER NOT NULL; --add-column makes it\" CHECK (type),\n  \
-         CONSTRAINT \"REPLACE could remove rows by a unique key that is not named by --key or --unique\" CHECK (unseen = 0))",
+         CONSTRAINT \"REPLACE could remove rows by a unique key that is not named by --key or --unique\" CHECK (unseen = 0),\n  \
+         CONSTRAINT \"REPLACE could remove rows by a unique index with a collation of its own; make it a UNIQUE constraint of the table\" CHECK (collated = 0))",
     );
     script.step(
         "",
@@ -131,9 +132,12 @@ fn preflight(plan: &Enforcement, script: &mut Script) {
              (SELECT count(*) FROM pragma_index_list({table}, {schema}) AS i WHERE i.\"unique\"\n    \
              AND NOT EXISTS (SELECT 1 FROM pragma_index_info(i.name, {schema}) WHERE name IS NULL)\n    \
              AND (SELECT group_concat(lower(name), char(10)) FROM (SELECT name FROM pragma_index_info(i.name, {schema}) ORDER BY lower(name)))\n    \
-             NOT IN ({}))",
+             NOT IN ({covered}))\n  \
+             + (SELECT count(*) = 1 AND max(upper(type)) = 'INTEGER' AND max(lower(name)) NOT IN ({covered}) FROM pragma_table_xinfo({table}, {schema}) WHERE pk > 0),\n  \
+             (SELECT count(*) FROM pragma_index_list({table}, {schema}) AS i, pragma_index_xinfo(i.name, {schema}) AS c\n    \
+             WHERE i.\"unique\" AND i.origin = 'c' AND c.key AND upper(c.coll) <> 'BINARY')",
             plan.token.literal(),
-            covered(plan)
+            covered = covered(plan)
         ),
     );
     script.step("", "DROP TABLE temp.fencepost_check");
@@ -214,6 +218,13 @@ fn insert(plan: &Enforcement, script: &mut Script) {
             body += &copy_mark(plan, &format!("FROM {table} AS t WHERE {there}"), "t")
         }
     }
+    if let Some(column) = &plan.frozen {
+        let same = same(std::slice::from_ref(column), "t", "NEW");
+        body += &raise(
+            &Refused::IssuerChange,
+            &format!("EXISTS (SELECT 1 FROM {table} AS t WHERE {there} AND NOT ({same}))"),
+        );
+    }
     for columns in &plan.unique {
         let others = clash(columns, "t", "NEW");
         let same = same(&plan.key, "t", "NEW");
@@ -254,23 +265,26 @@ fn update(plan: &Enforcement, script: &mut Script) {
             ),
         );
     }
+    if plan.unnamed == Unnamed::Refuse {
+        unnamed(plan, script);
+        let note = plan.table.sister("note").bare();
+        body += &format!("  INSERT INTO {note} (named) VALUES (0);\n");
+    }
     script.step(
         "Judges each row that an UPDATE touches. One that is refused undoes the whole statement.",
         trigger(plan, "update", "BEFORE UPDATE", &body),
     );
-    if plan.unnamed == Unnamed::Refuse {
-        unnamed(plan, script);
-    }
 }
 
-/// A statement that names the token column leaves a note before each row, and each row asks for it after:
-/// all BEFORE triggers of a row fire before all of its AFTER triggers. Notes pile up where a trigger of the
-/// table's own updates it again, and the last one is taken first.
+/// Each row that is updated begins a page of notes (0), and a statement that names the token column adds
+/// that (1); after the row, the last note must be a 1, and its page goes. A page that was left behind, by
+/// UPDATE OR IGNORE over a broken constraint, is therefore never read. The trigger that was made last
+/// fires first, so the one that begins the page is made last; in another order all would be refused.
 fn unnamed(plan: &Enforcement, script: &mut Script) {
     let note = plan.table.sister("note");
     let (whole, bare) = (note.quoted(), note.bare());
     script.step(
-        "Empty, save while an UPDATE is at a row: the note that this statement names the token column.",
+        "Notes of the UPDATE that is at a row: whether its statement names the token column.",
         format!("CREATE TABLE IF NOT EXISTS {whole} (named INTEGER)"),
     );
     let when = format!("BEFORE UPDATE OF {}", plan.token.quoted());
@@ -285,7 +299,7 @@ fn unnamed(plan: &Enforcement, script: &mut Script) {
     );
     let without = raise(
         &Refused::NoToken,
-        &format!("NOT EXISTS (SELECT 1 FROM {bare})"),
+        &format!("(SELECT named FROM {bare} ORDER BY rowid DESC LIMIT 1) IS NOT 1"),
     );
     script.step(
         "An UPDATE that names no token carries none, and is refused.",
@@ -294,7 +308,7 @@ fn unnamed(plan: &Enforcement, script: &mut Script) {
             "unnamed",
             "AFTER UPDATE",
             &format!(
-                "{without}  DELETE FROM {bare} WHERE rowid = (SELECT max(rowid) FROM {bare});\n"
+                "{without}  DELETE FROM {bare} WHERE rowid >= (SELECT max(rowid) FROM {bare} WHERE named = 0);\n"
             ),
         ),
     );

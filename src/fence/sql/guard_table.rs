@@ -142,7 +142,11 @@ impl<DB: Dialect> GuardTable<DB> {
             Ok(true) => return Ok(Verdict::Admitted),
             Ok(false) => {}
             // Where triggers judge as well, they may do so first.
-            Err(error) if matches!(error.refused(), Some(Refused::Stale { .. })) => {}
+            Err(error)
+                if matches!(
+                    error.refused(),
+                    Some(Refused::Stale { .. } | Refused::IssuerChange)
+                ) => {}
             Err(error) => return Err(error),
         }
         let mark = self

@@ -102,3 +102,66 @@ async fn sqlites_replace_removes_no_row_by_another_unique_key() {
         ])
         .await;
 }
+
+#[tokio::test]
+async fn nobody_borrows_the_rights_of_the_function_that_keeps_marks() {
+    let dialect = Dialect::Postgres;
+    let Some((_place, mut session)) =
+        Place::guarded(dialect, "borrowed", |plan| plan.deletes(Deletes::KeepMark)).await
+    else {
+        return;
+    };
+    let (owner, other) = (
+        format!("fencepost_owner_{}", std::process::id()),
+        format!("fencepost_mallory_{}", std::process::id()),
+    );
+    session
+        .all(&[
+            &format!("CREATE ROLE {owner}"),
+            &format!("CREATE ROLE {other}"),
+            &format!("ALTER TABLE accounts OWNER TO {owner}"),
+        ])
+        .await;
+    let plan = fencepost::fence::enforcement::Enforcement::of_table(dialect, "accounts").unwrap();
+    let plan = plan.deletes(Deletes::KeepMark);
+    session.apply(&plan.apply().unwrap()).await.unwrap();
+    // It runs as the table's owner, not as the superuser who applied it.
+    let owners = session
+        .rows("SELECT pg_get_userbyid(proowner)::text FROM pg_proc WHERE proname = 'fencepost_accounts_keep' UNION ALL SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE relname = 'fencepost_accounts_marks'")
+        .await;
+    assert_eq!(owners, [owner.as_str(), owner.as_str()]);
+    session
+        .all(&[
+            &format!("GRANT INSERT, DELETE, SELECT ON accounts TO {other}"),
+            &format!("SET ROLE {other}"),
+            "CREATE TEMP TABLE mine (id BIGINT, fencing_token BIGINT)",
+        ])
+        .await;
+    for part in ["keep", "update", "insert", "delete", "named"] {
+        let error = session
+            .run(&format!("CREATE TRIGGER x AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION public.fencepost_accounts_{part}()"))
+            .await
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("permission denied for function"),
+            "{part}: {error}"
+        );
+    }
+    // Who may write the table still does, by the triggers.
+    session.all(&["DELETE FROM accounts WHERE id = 1"]).await;
+    assert_eq!(
+        session
+            .refused("INSERT INTO accounts VALUES (1, 0, 6)")
+            .await,
+        stale(6, 7)
+    );
+    session
+        .all(&["INSERT INTO accounts VALUES (1, 0, 7)", "RESET ROLE"])
+        .await;
+    session
+        .all(&[
+            &format!("DROP OWNED BY {other}, {owner} CASCADE"),
+            &format!("DROP ROLE {other}, {owner}"),
+        ])
+        .await;
+}

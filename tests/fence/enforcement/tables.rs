@@ -33,6 +33,10 @@ on_each_database! {
         ] {
             assert_eq!(session.refused(sql).await, expected, "{sql}");
         }
+        if dialect == Dialect::Sqlite {
+            let replace = "REPLACE INTO fencing_marks VALUES ('a', 'other', 9)";
+            assert_eq!(session.refused(replace).await, Refused::IssuerChange);
+        }
         session.all(&["UPDATE fencing_marks SET token = 8", &insert("'A', 'bank', 1")]).await;
         session.run(&insert("'b', 'bank', -1")).await.unwrap_err();
         session.apply(&table.undo_and_drop()).await.unwrap();

@@ -1,6 +1,6 @@
 //! A table that cannot be enforced is named, and nothing is left behind.
 
-use fencepost::fence::enforcement::{Dialect, Enforcement};
+use fencepost::fence::enforcement::{Deletes, Dialect, Enforcement};
 
 use super::Place;
 
@@ -103,4 +103,86 @@ async fn a_table_that_is_not_there_is_an_error() {
             .unwrap_err();
         assert!(error.contains("nowhere"), "{dialect:?}: {error}");
     }
+}
+
+/// What a table with the token column, but otherwise like this, is refused for.
+async fn unfit_in(dialect: Dialect, make: &[&str], part: &str) {
+    let Some(place) = Place::fresh(dialect, "unfit2").await else {
+        return;
+    };
+    let mut session = place.session().await;
+    session.all(make).await;
+    let plan = Enforcement::of_table(dialect, "t").unwrap();
+    let error = session.apply(&plan.apply().unwrap()).await.unwrap_err();
+    let message = error.rsplit("error returned from database").next().unwrap();
+    assert!(message.contains(part), "{make:?}: {error}");
+}
+
+#[tokio::test]
+async fn a_key_that_does_not_hold_stops_postgres() {
+    let token = "fencing_token BIGINT NOT NULL DEFAULT 0";
+    for (columns, part) in [
+        ("id BIGINT NOT NULL", "no primary key"),
+        ("id BIGINT UNIQUE", "no primary key"),
+        ("id BIGINT PRIMARY KEY DEFERRABLE", "not deferrable"),
+        ("id BIGINT, n BIGINT, PRIMARY KEY (id, n)", "no primary key"),
+    ] {
+        let make = format!("CREATE TABLE t ({columns}, {token})");
+        unfit_in(Dialect::Postgres, &[&make], part).await;
+    }
+    let make = format!("CREATE UNLOGGED TABLE t (id BIGINT PRIMARY KEY, {token})");
+    unfit_in(Dialect::Postgres, &[&make], "unlogged").await;
+}
+
+#[tokio::test]
+async fn what_somebody_else_made_beforehand_stops_postgres() {
+    let make = "CREATE TABLE t (id BIGINT PRIMARY KEY, fencing_token BIGINT NOT NULL DEFAULT 0)";
+    // Roles are the server's, so each story drops what it owns of its own.
+    let role = format!("fencepost_other_{}", std::process::id());
+    let make_role = format!("CREATE ROLE {role}");
+    for (taken, alter) in [
+        (
+            "CREATE FUNCTION fencepost_t_update() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "ALTER FUNCTION fencepost_t_update() OWNER TO",
+        ),
+        (
+            "CREATE TABLE fencepost_t_marks (id BIGINT, fencing_token BIGINT)",
+            "ALTER TABLE fencepost_t_marks OWNER TO",
+        ),
+    ] {
+        let alter = format!("{alter} {role}");
+        let Some(place) = Place::fresh(Dialect::Postgres, "taken").await else {
+            return;
+        };
+        let mut session = place.session().await;
+        session.all(&[&make_role, make, taken, &alter]).await;
+        let plan = Enforcement::of_table(Dialect::Postgres, "t")
+            .unwrap()
+            .deletes(Deletes::KeepMark);
+        let error = session.apply(&plan.apply().unwrap()).await.unwrap_err();
+        session
+            .all(&[
+                &format!("DROP OWNED BY {role}"),
+                &format!("DROP ROLE {role}"),
+            ])
+            .await;
+        assert!(error.contains("somebody else owns"), "{error}");
+        session.apply(&plan.apply().unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn sqlites_hidden_ways_to_remove_a_row_stop_it() {
+    let token = "fencing_token INTEGER NOT NULL DEFAULT 0";
+    let beside =
+        format!("CREATE TABLE t (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, {token})");
+    unfit_in(
+        Dialect::Sqlite,
+        &[&beside],
+        "not named by --key or --unique",
+    )
+    .await;
+    let collated = format!("CREATE TABLE t (id TEXT NOT NULL, {token})");
+    let index = "CREATE UNIQUE INDEX i ON t (id COLLATE NOCASE)";
+    unfit_in(Dialect::Sqlite, &[&collated, index], "collation of its own").await;
 }

@@ -233,3 +233,25 @@ on_each_database! {
         assert_eq!(session.refused(&lower).await, stale(highest - 1, highest));
     }
 }
+
+#[tokio::test]
+async fn a_note_that_an_ignored_update_left_behind_lets_nobody_pass() {
+    let Some((_place, mut session)) = Place::guarded(Dialect::Sqlite, "notes", |plan| plan).await
+    else {
+        return;
+    };
+    session
+        .all(&["UPDATE OR IGNORE accounts SET balance = NULL, fencing_token = fencing_token"])
+        .await;
+    session
+        .run("UPDATE OR FAIL accounts SET balance = NULL, fencing_token = 9 WHERE id = 1")
+        .await
+        .unwrap_err();
+    let unnamed = "UPDATE accounts SET balance = 0 WHERE id = 1";
+    for _ in 0..2 {
+        assert_eq!(session.refused(unnamed).await, Refused::NoToken);
+        session
+            .all(&["UPDATE accounts SET balance = 11, fencing_token = 9 WHERE id = 1"])
+            .await;
+    }
+}
