@@ -14,7 +14,8 @@ use super::{
 
 const LIMITS: &str = "\
 What fires no trigger here, and so is not refused: TRUNCATE (it needs the DROP privilege: do not grant it),
-ALTER TABLE ... DROP PARTITION, what foreign keys cascade (ON DELETE CASCADE, ON UPDATE CASCADE, SET NULL: do
+ALTER TABLE ... DROP, TRUNCATE or EXCHANGE PARTITION, CREATE OR REPLACE TABLE, a temporary table of the same name as
+the one that keeps marks (for its own session: do not grant CREATE TEMPORARY TABLES with --deletes keep-mark), what foreign keys cascade (ON DELETE CASCADE, ON UPDATE CASCADE, SET NULL: do
 not declare them on this table), and a replica that applies row events. Each statement below commits by itself; a
 second application stops at the first trigger that is there, with nothing changed. With binary logging, making
 triggers needs SUPER, or log_bin_trust_function_creators = 1. Names are taken exactly as written.";

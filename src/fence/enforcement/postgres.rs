@@ -19,8 +19,8 @@ const LIMITS: &str = "\
 These triggers do not fire for whoever switches them off: ALTER TABLE ... DISABLE TRIGGER (the table's
 owner), session_replication_role = replica (a superuser; logical replication applies rows that way),
 pg_restore --disable-triggers. They do fire for COPY, MERGE, foreign keys' actions and rows of partitions.
-Tables that inherit (INHERITS) need triggers of their own, and a row that would change its partition counts
-as deleted there. TRUNCATE of a single partition fires none: do not grant it. Names are taken exactly as written: \"Accounts\" is not \"accounts\".";
+Tables that inherit (INHERITS) need triggers of their own. A row cannot change its partition, whose columns are
+part of the key. TRUNCATE of a single partition fires none: do not grant it there. Names are taken exactly as written: \"Accounts\" is not \"accounts\".";
 
 /// A trigger's name in a table; it needs to be unique there only.
 const NAMED: &str = "zz_fencepost_1_named";

@@ -17,9 +17,10 @@ use super::{
 
 const LIMITS: &str = "\
 SQLite has one writer at a time, so a refusal is exact whatever the transactions. These triggers do not bind whoever
-may change the schema or the file itself (DROP TRIGGER, PRAGMA writable_schema, a restored copy). A row that
+may change the schema or the file itself (DROP TRIGGER, PRAGMA writable_schema, a restored copy),
+nor a program that switches triggers off (SQLITE_DBCONFIG_ENABLE_TRIGGER). A row that
 REPLACE would remove for an expression index, for a unique key that was declared later, or by naming another row's
-rowid, is not seen. A trigger of the table's own that updates it again must name the token column, too.
+rowid (also UPDATE OR REPLACE), is not seen. A trigger of the table's own that updates it again must name the token column, too.
 The numbers of a refusal stand in the error of json_extract, which quotes what it was given.";
 
 /// Names of triggers, in the order in which they are made.

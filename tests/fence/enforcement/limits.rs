@@ -82,6 +82,10 @@ async fn rows_of_partitions_are_judged_and_do_not_move() {
         ])
         .await;
     let plan = Enforcement::of_table(Dialect::Postgres, "accounts").unwrap();
+    // It is no key: two partitions may have a row each.
+    let error = session.apply(&plan.apply().unwrap()).await.unwrap_err();
+    assert!(error.contains("no primary key"), "{error}");
+    let plan = plan.key(&["id", "region"]).unwrap();
     session.apply(&plan.apply().unwrap()).await.unwrap();
     session
         .all(&["INSERT INTO accounts VALUES (1, 1, 7)"])
@@ -99,8 +103,11 @@ async fn rows_of_partitions_are_judged_and_do_not_move() {
     let moved = session
         .refused("UPDATE accounts SET region = 2, fencing_token = 8")
         .await;
-    assert_eq!(moved, Refused::Delete);
+    assert_eq!(moved, Refused::KeyChange);
     session.all(&["UPDATE north SET fencing_token = 8"]).await;
+    // The limit that the page names.
+    assert_eq!(session.refused("TRUNCATE accounts").await, Refused::Delete);
+    session.all(&["TRUNCATE north"]).await;
 }
 
 /// The triggers judge last, so that they see what the table's own ones have made of the row.
