@@ -163,7 +163,7 @@ async fn its_help_teaches_and_hides_the_connection() {
     for part in [
         "  fencepost guard sql --dialect postgres",
         "--undo",
-        "unless --drop-marks says",
+        "--drop-marks",
         "ZF001",
     ] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
