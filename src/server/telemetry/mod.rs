@@ -31,6 +31,8 @@ mod tests {
             (metrics.proposals("acquire"), "acquire"),
             (metrics.hand_overs("promotion"), "promotion"),
             (metrics.places_left("detached"), "detached"),
+            (metrics.admissions("stale"), "stale"),
+            (metrics.tokens_ahead("report"), "report"),
         ] {
             counter.inc();
             assert!(
