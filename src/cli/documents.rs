@@ -39,8 +39,10 @@ fn commands(page: &str) -> Vec<String> {
     indented.chain(quoted).filter_map(start).collect()
 }
 
-/// The arguments as a shell would split them; our documents need no quotes.
+/// The arguments as a shell would split them. Our documents need no quotes, save around the one variable
+/// that they use.
 fn arguments(command: &str) -> Vec<String> {
+    let command = command.replace("\"$TOKEN\"", "65547");
     let command = command.split(" #").next().unwrap_or_default();
     let command = command.trim_end_matches([' ', '&', '.']);
     command.split_whitespace().map(str::to_owned).collect()
