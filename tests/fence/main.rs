@@ -11,6 +11,8 @@ mod context;
 mod databases;
 mod ended_runtimes;
 mod enforcement;
+#[path = "../interop/python/environment.rs"]
+mod environment;
 mod fenced;
 mod files;
 mod foreign;

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
 };
 
@@ -12,12 +12,12 @@ use fencepost::fence::{
 };
 
 use crate::{
+    environment,
     redis_servers::Server,
     scene::{issuer, resource, rules, sequencer_for, token},
 };
 
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
-const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn page() -> String {
     fs::read_to_string(Path::new(PROJECT).join("docs/fencing-redis.md")).unwrap()
@@ -129,7 +129,8 @@ async fn the_script_takes_no_token_above_the_highest() {
 
 /// Runs the page's Python with this call behind it, on the connection `client`.
 fn python(server: &Server, call: &str, arguments: &[&str]) -> Option<Output> {
-    let python = virtual_environment()?;
+    let requirements = Path::new(PROJECT).join("tests/fence/redis-py.txt");
+    let python = environment::python("redis-python", &requirements)?;
     let directory = tempfile::tempdir().unwrap();
     let (lua, program) = (
         directory.path().join("fenced.lua"),
@@ -229,34 +230,4 @@ fn the_page_names_the_version_of_the_crate_redis() {
     let version = version.split('"').next().unwrap();
     let said = format!("the crate `redis`, version {version}.");
     assert!(page().contains(&said), "{said}");
-}
-
-/// The Python of a virtual environment with redis-py in it, made once for each version of the
-/// requirements. `None` where this machine cannot make one, which CI does not accept.
-fn virtual_environment() -> Option<PathBuf> {
-    let requirements = Path::new(PROJECT).join("tests/fence/redis-py.txt");
-    let wanted = fs::read(&requirements).unwrap();
-    let place = Path::new(SCRATCH).join("redis-python");
-    let (python, complete) = (place.join("bin/python"), place.join("complete"));
-    if fs::read(&complete).is_ok_and(|made_for| made_for == wanted) {
-        return Some(python);
-    }
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv", "--clear"]).arg(&place);
-    let mut fill = Command::new(&python);
-    fill.args(["-m", "pip", "install", "--quiet", "-r"])
-        .arg(&requirements);
-    for mut step in [make, fill] {
-        let made = step.output().is_ok_and(|output| output.status.success());
-        if !made {
-            println!("skipped: no Python environment with redis-py: {step:?} failed");
-            assert!(
-                std::env::var_os("CI").is_none(),
-                "CI must have python3 with venv and pip"
-            );
-            return None;
-        }
-    }
-    fs::write(complete, wanted).unwrap();
-    Some(python)
 }

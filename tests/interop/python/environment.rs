@@ -1,6 +1,7 @@
 //! Virtual environments for Python's part of a test, made once for each version of their requirements.
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -10,9 +11,14 @@ const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// The Python of the virtual environment `name` with `requirements` (a file of pip's) in it. `None` if
 /// this machine cannot make one, which is told, and which CI does not accept.
+///
+/// Tests that share one run at the same time, and making it begins with clearing its place: the others
+/// wait until the first has made it.
 pub(crate) fn python(name: &str, requirements: &Path) -> Option<PathBuf> {
     let wanted = std::fs::read(requirements).unwrap();
     let place = Path::new(SCRATCH).join(name);
+    let making = File::create(place.with_extension("lock")).unwrap();
+    making.lock().unwrap();
     let (python, complete) = (place.join("bin/python"), place.join("complete"));
     if std::fs::read(&complete).is_ok_and(|made_for| made_for == wanted) {
         return Some(python);
