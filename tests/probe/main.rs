@@ -25,5 +25,6 @@ mod guide;
 mod ours;
 mod right;
 mod service;
+mod unanswered;
 mod usage;
 mod wrong;

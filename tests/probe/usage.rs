@@ -2,7 +2,6 @@
 //! ends where there is nothing to probe.
 
 use crate::asking::{probe, probe_url, run};
-use crate::ports;
 use crate::service::{Service, changed, right};
 
 #[test]
@@ -172,34 +171,6 @@ fn connections_that_wait_in_a_full_backlog_make_the_writers_fewer() {
     assert_eq!(report.code, Some(0), "{}", report.printed);
     let seen = "no race seen in 4 rounds of 9 writers at once, later 4: connections waited";
     assert!(report.printed.contains(seen), "{}", report.printed);
-}
-
-#[test]
-fn nobody_there_is_told_apart_from_a_broken_contract() {
-    let url = format!("http://127.0.0.1:{}/x", ports::free());
-    let report = probe_url(&url, &[]);
-    assert_eq!(report.code, Some(4), "{}", report.printed);
-    assert!(
-        report.printed.contains("cannot be reached"),
-        "{}",
-        report.printed
-    );
-}
-
-#[test]
-fn a_server_that_hangs_up_is_reached_and_keeps_no_contract() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/x", listener.local_addr().unwrap());
-    std::thread::spawn(move || listener.incoming().for_each(drop));
-    let report = probe_url(&url, &["--output", "json"]);
-    assert_eq!(report.code, Some(3), "{}", report.printed);
-    assert_eq!(
-        report.named("broken"),
-        ["first-token"],
-        "{}",
-        report.printed
-    );
-    assert!(report.printed.contains("no_answer"), "{}", report.printed);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use ureq::Error;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector, Transport};
 
+use super::silence::Unconnected;
+
 /// The first wait before a dropped packet is sent again, in Linux and in RFC 6298; a little less, for
 /// clocks that tick coarsely.
 const FIRST_RESENT_AFTER: Duration = Duration::from_millis(950);
@@ -26,7 +28,7 @@ impl Late {
     }
 }
 
-/// Makes connections as usual, and counts the late ones.
+/// Makes connections as usual, counts the late ones, and marks what fails before there is one.
 #[derive(Debug)]
 pub(super) struct Punctual {
     pub(super) inner: DefaultConnector,
@@ -46,7 +48,7 @@ impl Connector<()> for Punctual {
         if now().duration_since(begun) >= FIRST_RESENT_AFTER {
             self.late.0.fetch_add(1, Ordering::Relaxed);
         }
-        connected
+        connected.map_err(|error| Unconnected::Unreached(error).into())
     }
 }
 

@@ -59,8 +59,8 @@ impl Takes {
 /// Why a run ends before its checks are through.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Stop {
-    /// Nobody answers at the address.
-    #[error(transparent)]
+    /// Nobody answers at the address, or nobody any more.
+    #[error("the service does not answer: {0}")]
     Unreachable(#[from] Unreachable),
     /// The user's command did not restart the service.
     #[error("the restart command failed: {0}")]
@@ -96,6 +96,12 @@ impl Findings {
     /// What was seen where nothing was found, if that is less than the promise says.
     pub(super) fn seen(&self) -> Option<&str> {
         self.seen.as_deref()
+    }
+
+    /// Whether one of them is that no answer came.
+    pub(super) fn lack_answers(&self) -> bool {
+        let mut exchanges = self.found.iter().map(|finding| &finding.exchange);
+        exchanges.any(|exchange| exchange.answer.is_err())
     }
 
     /// Says what was seen, where the promise would claim more than was shown.

@@ -8,11 +8,13 @@
 mod backlog;
 mod check;
 mod checks;
+mod course;
 mod exchange;
 mod options;
 mod report;
 mod service;
 mod session;
+mod silence;
 mod spelling;
 mod supply;
 mod template;
@@ -26,16 +28,12 @@ use fencepost::resource::ResourceName;
 use super::super::connection::Output;
 use super::super::exit::{self, Failure, REFUSED, UNAVAILABLE, UNEXPECTED, USAGE};
 use check::{Check, Stop};
-use report::{CheckJson, Judged, Outcome, ReportJson, Summary};
-use service::{Service, Unreachable};
+use course::Course;
+use report::{CheckJson, ReportJson, Summary};
+use service::Service;
 use session::{Session, Shape};
 use supply::Supply;
 use template::Template;
-
-/// The check after which `X-Required-Token` is trusted, or not.
-const REQUIRED_TOKEN: &str = "required-token";
-/// How often a fixed resource is asked for its mark before its marks count as out of hand.
-const MARKS_ASKED_MAX: u32 = 3;
 
 /// Probes the service, or lists the checks.
 pub(crate) fn run(args: &Args) -> exit::Outcome {
@@ -121,85 +119,36 @@ fn announce(args: &Args, session: &Session<'_>, url: &str) -> io::Result<()> {
     }
 }
 
-fn probe(args: &Args, mut session: Session<'_>, checks: Vec<Check>, url: &str) -> exit::Outcome {
-    start_above_marks(&session).map_err(|error| stopped(&error.into()))?;
-    let mut judged: Vec<Judged> = Vec::new();
-    for check in checks {
-        let outcome = match reason_against(args, &check, &judged) {
-            Some(reason) => reason,
-            None => Outcome::of((check.run)(&session).map_err(|stop| stopped(&stop))?),
-        };
-        if check.name == REQUIRED_TOKEN || check.needs.contains(&"required-header") {
-            session.required_is_trusted = matches!(outcome, Outcome::Held(_));
-        }
-        let one = Judged { check, outcome };
-        if args.output == Output::Human {
-            report::tell(&mut io::stdout().lock(), &one)?;
-        }
-        judged.push(one);
-    }
+fn probe(args: &Args, session: Session<'_>, checks: Vec<Check>, url: &str) -> exit::Outcome {
+    let course = Course::run(args, session, checks)?;
     let mut out = io::stdout().lock();
     match args.output {
-        Output::Human => report::sum_up(&mut out, &judged, session.asked(), args.strict)?,
+        Output::Human => report::sum_up(&mut out, &course, args.strict)?,
         Output::Json => {
-            let report = ReportJson::new(url, &judged, session.asked(), args.strict);
+            let report = ReportJson::new(url, &course, args.strict);
             let text = serde_json::to_string(&report).map_err(io::Error::from)?;
             writeln!(out, "{text}")?;
         }
     }
-    if Summary::of(&judged).fails(args.strict) {
-        return Err(Failure::silent(REFUSED));
+    let summary = Summary::of(&course.judged);
+    match &course.stopped {
+        Some(stop) => Err(stopped(stop, summary)),
+        None if summary.fails(args.strict) => Err(Failure::silent(REFUSED)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// Why a check is not run: the arguments, or one that it needs and that found something.
-fn reason_against(args: &Args, check: &Check, judged: &[Judged]) -> Option<Outcome> {
-    if let Some(why) = args.wished_away(check) {
-        return Some(Outcome::LeftOut(why));
-    }
-    if let Some(why) = args.leaves_out(check) {
-        return Some(Outcome::NotTried(why.to_owned()));
-    }
-    // One that was left out on purpose is taken for granted; one that could not be judged is not.
-    let fails = |one: &&Judged| {
-        let stands = match &one.outcome {
-            Outcome::Held(_) => true,
-            Outcome::Broken(_) => false,
-            Outcome::LeftOut(_) | Outcome::NotTried(_) => args.leaves_out(&one.check).is_some(),
-        };
-        check.needs.contains(&one.check.name) && !stands
-    };
-    let broken = judged.iter().find(fails)?;
-    Some(Outcome::NotTried(format!(
-        "it says nothing of its own while {} is not held",
-        broken.check.name
-    )))
-}
-
-/// Resources that the user named may have been used before: tokens begin above their marks.
-fn start_above_marks(session: &Session<'_>) -> Result<(), Unreachable> {
-    for resource in session.supply.fixed() {
-        for _ in 0..MARKS_ASKED_MAX {
-            let write = session.write(resource, session.supply.tokens(1))?;
-            match write.exchange.required() {
-                Some(required) if write.exchange.status() == Some(409) => {
-                    session.supply.raise(required.saturating_add(1));
-                }
-                _ => break,
-            }
-        }
-    }
-    Ok(())
-}
-
-fn stopped(stop: &Stop) -> Failure {
-    match stop {
-        Stop::Unreachable(_) => Failure::new(
+/// The end of a run whose checks did not all come to theirs. What was found before stays found.
+fn stopped(stop: &Stop, summary: Summary) -> Failure {
+    let (code, hint) = match stop {
+        Stop::Unreachable(_) => (
             UNAVAILABLE,
-            format_args!("the service cannot be reached: {stop}"),
-        )
-        .hint("Whether it keeps the contract is not known. Is it running, and is the URL right?"),
-        Stop::Restart(_) => Failure::new(UNEXPECTED, stop),
+            "Whether it keeps the contract is not known. Is it running, and is the URL right?",
+        ),
+        Stop::Restart(_) => (UNEXPECTED, "What comes after it was not tried."),
+    };
+    if summary.is_broken() {
+        return Failure::new(REFUSED, stop).hint("What comes after it was not tried.");
     }
+    Failure::new(code, stop).hint(hint)
 }

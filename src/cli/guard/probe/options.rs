@@ -36,7 +36,7 @@ What it cannot try without --issuer, --read-url and --restart-command it names a
 it fails for it. A race that was not seen may still be there: more --rounds make that less likely. Where \
 connections wait in a full backlog (five, in Python's http.server), it goes on with four writers at once.
 
-Exit codes: 0 the contract is kept, as far as it was tried; 2 usage; 3 it is broken, or with --strict not all of it was tried; 4 the service cannot be reached.
+Exit codes: 0 the contract is kept, as far as it was tried; 2 usage; 3 it is broken, or with --strict not all of it was tried; 4 nobody answers: no connection, no TLS, or no answer to a plain write, so that no verdict can be given.
 
 Examples:
   fencepost guard probe --list-checks

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::check::{Check, Finding, Findings};
+use super::course::Course;
 use super::exchange::ExchangeJson;
 
 /// How many findings of one check people are shown; the JSON report has all.
@@ -55,7 +56,8 @@ impl Summary {
         summary
     }
 
-    fn is_broken(self) -> bool {
+    /// Whether something was found.
+    pub(super) fn is_broken(self) -> bool {
         self.broken > 0
     }
 
@@ -126,15 +128,16 @@ fn tell_finding(out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
 }
 
 /// Tells how it ended.
-pub(super) fn sum_up(
-    out: &mut dyn Write,
-    judged: &[Judged],
-    asked: u64,
-    strict: bool,
-) -> io::Result<()> {
+pub(super) fn sum_up(out: &mut dyn Write, course: &Course, strict: bool) -> io::Result<()> {
+    let Course {
+        judged,
+        stopped,
+        asked,
+    } = course;
     let summary = Summary::of(judged);
     let verdict = match (summary.is_broken(), summary.held) {
         (true, _) => "The contract is broken.",
+        _ if stopped.is_some() => "The run ended early.",
         (false, 0) => "Nothing was tried.",
         (false, _) => "The contract is kept, as far as it was tried.",
     };
@@ -160,7 +163,8 @@ pub(super) fn sum_up(
     if !names.is_empty() {
         return writeln!(out, "Broken: {}", names.join(", "));
     }
-    if summary.is_incomplete() {
+    // What ended the run is said in its place.
+    if summary.is_incomplete() && stopped.is_none() {
         tell_untried(out, judged, strict)?;
     }
     Ok(())
@@ -188,6 +192,8 @@ fn tell_untried(out: &mut dyn Write, judged: &[Judged], strict: bool) -> io::Res
 pub(super) struct ReportJson<'a> {
     url: &'a str,
     outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped_because: Option<String>,
     requests: u64,
     summary: Summary,
     checks: Vec<CheckJson<'a>>,
@@ -253,18 +259,21 @@ impl<'a> CheckJson<'a> {
 }
 
 impl<'a> ReportJson<'a> {
-    pub(super) fn new(url: &'a str, judged: &'a [Judged], requests: u64, strict: bool) -> Self {
-        let summary = Summary::of(judged);
+    pub(super) fn new(url: &'a str, course: &'a Course, strict: bool) -> Self {
+        let summary = Summary::of(&course.judged);
+        let stopped = course.stopped.as_ref();
         Self {
             url,
-            outcome: match (summary.is_broken(), summary.fails(strict)) {
+            outcome: match (summary.is_broken(), stopped) {
                 (true, _) => "broken",
-                (false, true) => "incomplete",
-                (false, false) => "kept",
+                (false, Some(_)) => "stopped",
+                (false, None) if summary.fails(strict) => "incomplete",
+                (false, None) => "kept",
             },
-            requests,
+            stopped_because: stopped.map(ToString::to_string),
+            requests: course.asked,
             summary,
-            checks: judged.iter().map(CheckJson::judged).collect(),
+            checks: course.judged.iter().map(CheckJson::judged).collect(),
         }
     }
 }

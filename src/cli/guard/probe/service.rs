@@ -4,18 +4,21 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use ureq::http::{HeaderName, HeaderValue, Request as Head};
-use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector as _, DefaultConnector};
-use ureq::{Agent, Error, Timeout};
+use ureq::{Agent, Error};
 
 use super::backlog::{Late, Punctual};
 use super::exchange::{Answer, BODY_BYTES_MAX, Exchange, Request};
+use super::silence::{Names, Silence};
 use super::spelling::{Speller, Spelling};
 
-/// Nothing that could answer was found at the address: no verdict can be given.
+/// Nobody answers at the address: no verdict can be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Unreachable(pub(super) String);
+#[error("{url}: {why}")]
+pub(super) struct Unreachable {
+    pub(super) url: String,
+    pub(super) why: String,
+}
 
 /// A way to the service. It may be used by many threads at once.
 ///
@@ -29,15 +32,17 @@ pub(super) struct Service {
     upper: Agent,
     kept: Agent,
     late: Late,
+    /// How long each phase of a request may take.
+    patience: Duration,
     /// Headers of the user's, on every request: never printed, because they may be credentials.
     extra: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Service {
-    /// `writers` is how many write at once; `timeout` bounds each phase of a request, so that a
+    /// `writers` is how many write at once; `patience` bounds each phase of a request, so that a
     /// connection that cannot be made is told from an answer that does not come.
     pub(super) fn new(
-        timeout: Duration,
+        patience: Duration,
         writers: usize,
         extra: Vec<(HeaderName, HeaderValue)>,
     ) -> Self {
@@ -49,12 +54,12 @@ impl Service {
                 .proxy(None)
                 .max_redirects(0)
                 .max_redirects_will_error(false)
-                .timeout_resolve(Some(timeout))
-                .timeout_connect(Some(timeout))
-                .timeout_send_request(Some(timeout))
-                .timeout_send_body(Some(timeout))
-                .timeout_recv_response(Some(timeout))
-                .timeout_recv_body(Some(timeout))
+                .timeout_resolve(Some(patience))
+                .timeout_connect(Some(patience))
+                .timeout_send_request(Some(patience))
+                .timeout_send_body(Some(patience))
+                .timeout_recv_response(Some(patience))
+                .timeout_recv_body(Some(patience))
                 .max_idle_connections(kept)
                 .max_idle_connections_per_host(kept)
                 .user_agent(concat!("fencepost-probe/", env!("CARGO_PKG_VERSION")))
@@ -64,7 +69,7 @@ impl Service {
                 late: late.clone(),
             };
             let connector = punctual.chain(Speller(spelling));
-            Agent::with_parts(config, connector, DefaultResolver::default())
+            Agent::with_parts(config, connector, Names::default())
         };
         Self {
             title: agent(Spelling::Title, 0),
@@ -72,6 +77,7 @@ impl Service {
             upper: agent(Spelling::Upper, 0),
             kept: agent(Spelling::Title, writers),
             late,
+            patience,
             extra,
         }
     }
@@ -97,23 +103,37 @@ impl Service {
             Spelling::Lower => &self.lower,
             Spelling::Upper => &self.upper,
         };
-        self.exchange_by(agent, request)
+        let answer = match self.ask(agent, &request) {
+            Ok(answer) => Ok(answer),
+            Err(error) => match self.silence(&error, &request) {
+                Silence {
+                    was_connected: false,
+                    why,
+                } => {
+                    return Err(Unreachable {
+                        url: request.url,
+                        why,
+                    });
+                }
+                Silence { why, .. } => Err(why),
+            },
+        };
+        Ok(Exchange { request, answer })
     }
 
     /// As [`Service::exchange`], spelled as the contract does, over a connection that is kept.
-    pub(super) fn exchange_at_once(&self, request: Request) -> Result<Exchange, Unreachable> {
-        self.exchange_by(&self.kept, request)
+    ///
+    /// Where many ask at once, one that finds no connection says nothing about the others: it is one
+    /// without an answer.
+    pub(super) fn exchange_at_once(&self, request: Request) -> Exchange {
+        let answer = self.ask(&self.kept, &request);
+        let answer = answer.map_err(|error| self.silence(&error, &request).why);
+        Exchange { request, answer }
     }
 
-    fn exchange_by(&self, agent: &Agent, request: Request) -> Result<Exchange, Unreachable> {
-        let answer = match self.ask(agent, &request) {
-            Ok(answer) => Ok(answer),
-            Err(error) if is_unreachable(&error) => {
-                return Err(Unreachable(format!("{}: {error}", request.url)));
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        Ok(Exchange { request, answer })
+    fn silence(&self, error: &Error, request: &Request) -> Silence {
+        let scheme = request.url.get(..6).unwrap_or_default();
+        Silence::of(error, scheme.eq_ignore_ascii_case("https:"), self.patience)
     }
 
     fn ask(&self, agent: &Agent, request: &Request) -> Result<Answer, Error> {
@@ -141,25 +161,5 @@ impl Service {
                 .collect(),
             body: kept,
         })
-    }
-}
-
-/// Whether an error came before a connection was there.
-fn is_unreachable(error: &Error) -> bool {
-    match error {
-        Error::HostNotFound
-        | Error::ConnectionFailed
-        | Error::Timeout(Timeout::Resolve | Timeout::Connect)
-        | Error::Tls(_)
-        | Error::Rustls(_)
-        | Error::TlsRequired => true,
-        Error::Io(error) => matches!(
-            error.kind(),
-            std::io::ErrorKind::ConnectionRefused
-                | std::io::ErrorKind::HostUnreachable
-                | std::io::ErrorKind::NetworkUnreachable
-                | std::io::ErrorKind::AddrNotAvailable
-        ),
-        _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! What a check works with: the service, the supply, and the ways to put a question.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(super) struct Session<'a> {
     /// Whether what `X-Required-Token` says was found to be true, so that other checks may lean on it.
     pub(super) required_is_trusted: bool,
     asked: AtomicU64,
+    /// The last single write without an answer, as people read it.
+    unanswered: Mutex<Option<String>>,
     /// Rounds in which connections were late.
     crowded: AtomicU32,
 }
@@ -66,6 +69,7 @@ impl<'a> Session<'a> {
             supply,
             required_is_trusted: true,
             asked: AtomicU64::new(0),
+            unanswered: Mutex::new(None),
             crowded: AtomicU32::new(0),
         }
     }
@@ -116,19 +120,26 @@ impl<'a> Session<'a> {
     }
 
     /// A well-formed write beside others, over a connection that is kept for the next one.
-    pub(super) fn write_at_once(
-        &self,
-        resource: &ResourceName,
-        token: u64,
-    ) -> Result<Write, Unreachable> {
+    pub(super) fn write_at_once(&self, resource: &ResourceName, token: u64) -> Write {
         let headers = self.headers(resource, token);
         let (request, value) = self.request(Spelling::Title, resource, token, headers);
-        let exchange = self.service.exchange_at_once(request)?;
-        Ok(Write {
-            exchange,
+        Write {
+            exchange: self.service.exchange_at_once(request),
             token,
             value,
-        })
+        }
+    }
+
+    /// A well-formed write that anybody who is there answers, in whatever way.
+    pub(super) fn answer_to(&self, resource: &ResourceName) -> Result<Exchange, Unreachable> {
+        let exchange = self.write(resource, self.supply.tokens(1))?.exchange;
+        match exchange.answer {
+            Ok(_) => Ok(exchange),
+            Err(why) => Err(Unreachable {
+                url: exchange.request.url,
+                why,
+            }),
+        }
     }
 
     /// A write with these headers, whatever they say; URL and body speak of `resource` and `token`.
@@ -141,11 +152,23 @@ impl<'a> Session<'a> {
     ) -> Result<Write, Unreachable> {
         let (request, value) = self.request(spelling, resource, token, headers);
         let exchange = self.service.exchange(spelling, request)?;
+        if exchange.answer.is_err() {
+            *self
+                .unanswered
+                .lock()
+                .unwrap_or_else(|lock| lock.into_inner()) = Some(exchange.sent());
+        }
         Ok(Write {
             exchange,
             token,
             value,
         })
+    }
+
+    /// The last single write that had no answer: where nobody answers after it, it may be the reason.
+    pub(super) fn last_unanswered(&self) -> Option<String> {
+        let unanswered = self.unanswered.lock();
+        unanswered.unwrap_or_else(|lock| lock.into_inner()).clone()
     }
 
     /// A request that is about to be sent, and the value in it.

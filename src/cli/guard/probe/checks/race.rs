@@ -8,7 +8,6 @@ use fencepost::resource::ResourceName;
 
 use super::super::check::{Check, Findings, Stop, Takes};
 use super::super::exchange::Exchange;
-use super::super::service::Unreachable;
 use super::super::session::{Session, Write};
 use super::round::{self, Outcome};
 use super::values::holds;
@@ -82,7 +81,7 @@ fn rounds(session: &Session<'_>, purpose: &str, after: After) -> Result<Findings
     let most = session.writers();
     for number in 0..session.shape.rounds {
         let late = session.service.late_connections();
-        let round = play(session, &resource, number)?;
+        let round = play(session, &resource, number);
         if session.service.late_connections() > late {
             session.note_crowded();
         }
@@ -139,11 +138,7 @@ fn seen(session: &Session<'_>, most: u32) -> String {
 }
 
 /// Lets all writers of a round loose at once, each with a token of its own, all above the last round's.
-fn play(
-    session: &Session<'_>,
-    resource: &ResourceName,
-    number: u32,
-) -> Result<Played, Unreachable> {
+fn play(session: &Session<'_>, resource: &ResourceName, number: u32) -> Played {
     let writers = session.writers();
     let first = session.supply.tokens(u64::from(writers));
     let gate = Barrier::new(writers as usize);
@@ -151,7 +146,7 @@ fn play(
         gate.wait();
         session.write_at_once(resource, first + u64::from(place))
     };
-    let writes = thread::scope(|scope| {
+    let writes: Vec<Write> = thread::scope(|scope| {
         let started: Vec<_> = round::order(number, writers)
             .into_iter()
             .map(|place| scope.spawn(move || write(place)))
@@ -159,16 +154,16 @@ fn play(
         let ended = started
             .into_iter()
             .map(|writer| writer.join().expect("a writer does not panic"));
-        ended.collect::<Result<Vec<Write>, Unreachable>>()
-    })?;
+        ended.collect()
+    });
     let outcomes = writes.iter().map(|write| {
         let outcome = Outcome::of(write.exchange.status(), mark(session, &write.exchange));
         (write.token, outcome)
     });
-    Ok(Played {
+    Played {
         outcomes: outcomes.collect(),
         writes,
-    })
+    }
 }
 
 /// The mark that a refusal's header implies, where that header is to be trusted.
