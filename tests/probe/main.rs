@@ -25,6 +25,7 @@ mod guide;
 mod ours;
 mod right;
 mod service;
+mod tls;
 mod unanswered;
 mod usage;
 mod wrong;

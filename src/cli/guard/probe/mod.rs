@@ -5,6 +5,7 @@
 //! that no other has touched, and [`report`] tells what was sent, what came back, what was expected,
 //! and why it matters.
 
+mod authorities;
 mod backlog;
 mod check;
 mod checks;
@@ -49,7 +50,9 @@ pub(crate) fn run(args: &Args) -> exit::Outcome {
     };
     let shape = shape(args, &url);
     let writers = args.concurrency as usize;
-    let service = Service::new(args.timeout, writers, args.headers.clone());
+    let roots = authorities::read(&args.authorities)
+        .map_err(|why| Failure::new(USAGE, format_args!("--ca {why}")))?;
+    let service = Service::new(args.timeout, writers, args.headers.clone(), roots);
     let supply = Supply::new(suffix(), args.resources.clone(), args.first_token.get());
     let session = Session::new(&service, &shape, supply);
     announce(args, &session, &url)?;

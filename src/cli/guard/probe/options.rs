@@ -1,5 +1,6 @@
 //! The arguments of `fencepost guard probe`, and what they must be together.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -36,6 +37,10 @@ What it cannot try without --issuer, --read-url and --restart-command it names a
 it fails for it. A race that was not seen may still be there: more --rounds make that less likely. Where \
 connections wait in a full backlog (five, in Python's http.server), it goes on with four writers at once.
 
+Where the service's certificate is of a private authority (a company's, a cluster's, mkcert's), --ca names \
+the file with that authority's certificate, in PEM: not the service's own certificate, and never a key. \
+Then these alone are trusted. Names and dates are checked as always, and nothing turns that off.
+
 Exit codes: 0 the contract is kept, as far as it was tried; 2 usage; 3 it is broken, or with --strict not all of it was tried; 4 nobody answers: no connection, no TLS, or no answer to a plain write, so that no verdict can be given.
 
 Examples:
@@ -43,6 +48,7 @@ Examples:
   fencepost guard probe http://127.0.0.1:8080/accounts/{resource}
   fencepost guard probe http://127.0.0.1:8080/accounts/{resource} --strict --issuer prod \\
       --read-url http://127.0.0.1:8080/accounts/{resource} --restart-command 'systemctl restart accounts'
+  fencepost guard probe https://accounts.test/accounts/{resource} --ca /etc/ssl/test-authority.pem
   fencepost guard probe http://127.0.0.1:8080/write --method POST --header 'Authorization: Bearer x' \\
       --body '{\"account\": \"{resource}\", \"note\": \"{value}\"}'
   fencepost guard probe http://127.0.0.1:8080/accounts/{resource} \\
@@ -73,6 +79,11 @@ pub(crate) struct Args {
     /// A header on every request, such as 'Authorization: Bearer x' [repeatable]; never printed
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+
+    /// Trust the certificate authorities in this PEM file, for https, instead of the public ones [repeatable;
+    /// a file may hold several]
+    #[arg(long = "ca", value_name = "FILE")]
+    pub(super) authorities: Vec<PathBuf>,
 
     /// Where to read a resource: its answer must have the text that was written for {value}
     #[arg(long, value_name = "URL", value_parser = url)]
@@ -216,6 +227,10 @@ impl Args {
                     .to_owned(),
             );
         }
+        let urls = [&self.url, &self.read_url];
+        if !self.authorities.is_empty() && !urls.into_iter().flatten().any(|url| is_tls(url)) {
+            return Some("--ca is for https, and no URL begins with https://".to_owned());
+        }
         let named = checks.iter().filter(|check| self.names(check));
         for check in named {
             let missing = check.takes.iter().find(|takes| !self.has(**takes));
@@ -293,6 +308,12 @@ fn url(text: &str) -> Result<String, String> {
         Some("http" | "https") => Ok(text.to_owned()),
         _ => Err("it must begin with http:// or https://".to_owned()),
     }
+}
+
+/// Whether a URL is one of https, in whatever case.
+fn is_tls(url: &str) -> bool {
+    let scheme = url.get(..6).unwrap_or_default();
+    scheme.eq_ignore_ascii_case("https:")
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use ureq::http::{HeaderName, HeaderValue, Request as Head};
+use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::{Connector as _, DefaultConnector};
 use ureq::{Agent, Error};
 
@@ -40,18 +41,22 @@ pub(super) struct Service {
 
 impl Service {
     /// `writers` is how many write at once; `patience` bounds each phase of a request, so that a
-    /// connection that cannot be made is told from an answer that does not come.
+    /// connection that cannot be made is told from an answer that does not come; `roots` are the authorities
+    /// that may vouch for the service.
     pub(super) fn new(
         patience: Duration,
         writers: usize,
         extra: Vec<(HeaderName, HeaderValue)>,
+        roots: RootCerts,
     ) -> Self {
+        let tls = TlsConfig::builder().root_certs(roots).build();
         let late = Late::default();
         let agent = |spelling, kept| {
             // No proxy: one could merge or drop the very headers that this is about.
             let config = Agent::config_builder()
                 .http_status_as_error(false)
                 .proxy(None)
+                .tls_config(tls.clone())
                 .max_redirects(0)
                 .max_redirects_will_error(false)
                 .timeout_resolve(Some(patience))

@@ -105,19 +105,31 @@ fn no_connection(error: &Error, is_tls: bool, within: &str) -> String {
     }
 }
 
+/// What to do about a failed handshake, by what the library's words for it contain.
+const ADVICE: [(&str, &str); 4] = [
+    (
+        "UnknownIssuer",
+        "; the authority that vouches for the service is named with --ca FILE",
+    ),
+    (
+        "BadSignature",
+        "; the authority of --ca has the same name as the one that vouches for the service, and another key",
+    ),
+    (
+        "CaUsedAsEndEntity",
+        "; the service shows an authority's certificate, and needs one of its own that the authority has signed",
+    ),
+    ("corrupt message", "; it may speak plain http"),
+];
+
 /// What went wrong between the TCP connection and the first byte of HTTP.
 fn no_handshake(error: &std::io::Error) -> String {
     if error.kind() != ErrorKind::InvalidData {
         return format!("the connection was closed in the middle of the TLS handshake ({error})");
     }
     let text = error.to_string();
-    let advice = if text.contains("UnknownIssuer") {
-        "; a certificate of a private authority is trusted with --ca FILE"
-    } else if text.contains("corrupt message") {
-        "; it may speak plain http"
-    } else {
-        ""
-    };
+    let advice = ADVICE.iter().find(|(part, _)| text.contains(part));
+    let advice = advice.map_or("", |(_, advice)| advice);
     format!("the TLS handshake failed: {text}{advice}")
 }
 
