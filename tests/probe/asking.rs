@@ -11,12 +11,18 @@ pub(crate) struct Report {
     pub(crate) printed: String,
 }
 
+/// What keeps a run short, unless a test says otherwise.
+const SHORT: [[&str; 2]; 2] = [["--others", "20"], ["--idle", "10ms"]];
+
 /// Probes with all that can be probed, so that nothing is left untried but for a reason.
 pub(crate) fn probe(service: &Service, more: &[&str]) -> Report {
     let url = service.url();
     let restart = service.restart_command();
     let mut all = vec!["--read-url", &url, "--restart-command", &restart];
     all.extend(more);
+    for short in SHORT.iter().filter(|short| !more.contains(&short[0])) {
+        all.extend(short);
+    }
     probe_url(&url, &all)
 }
 

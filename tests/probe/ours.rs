@@ -28,7 +28,8 @@ async fn probed(equal: EqualTokens, options: &'static [&'static str]) -> Report 
     );
     let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let all = [
-        &["--issuer", "prod", "--output", "json", "--rounds", "50"],
+        &["--issuer", "prod", "--output", "json", "--rounds", "50"][..],
+        &["--idle", "10ms"],
         options,
     ]
     .concat();

@@ -72,6 +72,7 @@ fn fixed_resources_are_probed_again_and_again() {
         "encoded-names",
         "foreign-issuer",
         "missing-issuer",
+        "evicted-mark",
         "wide-tokens",
         "exact-tokens",
         "exact-body",

@@ -59,7 +59,7 @@ fn what_was_not_tried_is_said_loudly_and_fails_where_that_was_asked_for() {
     )]);
     let service = Service::start(&text, None);
     let url = service.url();
-    let few = ["--rounds", "2"];
+    let few = ["--rounds", "2", "--others", "20"];
     let lenient = probe_url(&url, &few);
     assert_eq!(lenient.code, Some(0), "{}", lenient.printed);
     for part in [
@@ -68,6 +68,7 @@ fn what_was_not_tried_is_said_loudly_and_fails_where_that_was_asked_for() {
         "why it matters: marks in memory are gone with the process",
         "it takes --issuer",
         "it takes --read-url",
+        "  idle-mark                 a mark is kept, however long nobody writes: it takes --idle",
         "With --strict it fails",
     ] {
         assert!(
@@ -193,7 +194,7 @@ fn checks_are_listed_without_a_service() {
 #[test]
 fn bad_arguments_are_named_before_anything_is_sent() {
     let url = "http://127.0.0.1:1/{resource}";
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["guard", "probe"], "URL"),
         (&["guard", "probe", "ftp://x/"], "http://"),
         (&["guard", "probe", "127.0.0.1:80"], "URL"),
@@ -202,6 +203,10 @@ fn bad_arguments_are_named_before_anything_is_sent() {
             &["guard", "probe", url, "--only", "restart"],
             "--restart-command",
         ),
+        (&["guard", "probe", url, "--only", "idle-mark"], "--idle"),
+        (&["guard", "probe", url, "--idle", "25h"], "at most 1day"),
+        (&["guard", "probe", url, "--idle", "0s"], "longer than 0s"),
+        (&["guard", "probe", url, "--others", "0"], "1..=1000000"),
         (&["guard", "probe", url, "--header", "x"], "NAME: VALUE"),
         (
             &["guard", "probe", url, "--header", "X-Fencing-Token: 1"],

@@ -307,6 +307,66 @@ fn marks_that_a_restart_loses() {
 }
 
 #[test]
+fn marks_that_make_way_for_newer_ones() {
+    let changes = [(
+        "{\"X-Required-Token\": str(required)})\n",
+        "{\"X-Required-Token\": str(required)})\n    \
+         database.execute(\"DELETE FROM notes WHERE token < (SELECT min(token) FROM \"\n        \
+             \"(SELECT token FROM notes ORDER BY token DESC LIMIT 64))\")\n",
+    )];
+    let enough = [&FEW[..], &["--others", "80"]].concat();
+    let report = caught(&changes, "evicted-mark", &enough);
+    assert_eq!(report.findings()[0]["status"], 200, "{}", report.printed);
+
+    // What fits in is kept, and the report says how many that were, and no more.
+    let service = Service::start(&changed(&changes), None);
+    let few = ["--only", "evicted-mark", "--others", "40"];
+    let report = probe(&service, &few);
+    assert_eq!(report.code, Some(0), "{}", report.printed);
+    let seen = "the mark was kept after 40 other resources";
+    assert!(report.printed.contains(seen), "{}", report.printed);
+}
+
+#[test]
+fn marks_that_have_a_time_to_live() {
+    let changes = [
+        (
+            "def write(database, resource, token, body):",
+            "def write(database, resource, token, body, seen={}):",
+        ),
+        (
+            "    values = {\"resource\": resource",
+            "    import time\n    \
+             if time.monotonic() - seen.get(resource, 0) > 1:\n        \
+                 database.execute(\"DELETE FROM notes WHERE resource = ?\", [resource])\n    \
+             seen[resource] = time.monotonic()\n    \
+             values = {\"resource\": resource",
+        ),
+    ];
+    let asleep = ["--only", "idle-mark", "--idle", "1500ms"];
+    let report = caught(&changes, "idle-mark", &asleep);
+    let expected = report.findings()[0]["expected"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(expected.contains("1s 500ms before"), "{expected}");
+}
+
+#[test]
+fn a_service_that_has_enough_of_new_resources_forgets_none() {
+    let write = "        write(database, resource, token, body)";
+    let counted = "        count, known = database.execute(\"SELECT count(*), max(resource = ?) FROM notes\", [resource]).fetchone()\n            \
+        if count >= 30 and not known:\n                \
+            raise Refused(507, {\"error\": \"no room for another resource\"})\n    ";
+    let changed = changed(&[(write, &format!("{counted}{write}"))]);
+    let service = Service::start(&changed, None);
+    let report = probe(&service, &["--only", "evicted-mark", "--others", "80"]);
+    assert_eq!(report.code, Some(0), "{}", report.printed);
+    let seen = "no more of 80 were taken: 507";
+    assert!(report.printed.contains(seen), "{}", report.printed);
+}
+
+#[test]
 fn tokens_of_any_issuer() {
     let changes = [(
         "\"X-Fencing-Issuer\") != ISSUER:",

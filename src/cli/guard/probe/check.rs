@@ -31,6 +31,8 @@ pub(super) enum Takes {
     ReadUrl,
     /// A command that restarts the service.
     RestartCommand,
+    /// A time in which nothing happens.
+    Idle,
     /// A URL that says which resource is written.
     UrlOfResource,
     /// Names that the run may make up, or at least two to choose from.
@@ -47,6 +49,7 @@ impl Takes {
             Self::Issuer => "it takes --issuer",
             Self::ReadUrl => "it takes --read-url",
             Self::RestartCommand => "it takes --restart-command",
+            Self::Idle => "it takes --idle",
             Self::UrlOfResource => "it takes {resource} in the URL",
             Self::TwoResources => "it takes two resources, and one --resource is given",
             Self::OwnResources => {

@@ -36,6 +36,9 @@ use session::{Session, Shape};
 use supply::Supply;
 use template::Template;
 
+/// No run has so many resources beside those that `--others` counts.
+const RESOURCES_BESIDE: u32 = 100;
+
 /// Probes the service, or lists the checks.
 pub(crate) fn run(args: &Args) -> exit::Outcome {
     let checks = checks::all();
@@ -76,6 +79,8 @@ fn shape(args: &Args, url: &str) -> Shape {
         equal: args.equal_tokens.into(),
         rounds: args.rounds,
         writers: args.concurrency,
+        others: args.others,
+        idle: args.idle,
         restart_command: args.restart_command.clone(),
         restart_timeout: args.restart_timeout,
     }
@@ -100,16 +105,24 @@ fn list(checks: &[Check], output: Output) -> exit::Outcome {
 /// Says what it is about to do before it does it, because it writes.
 fn announce(args: &Args, session: &Session<'_>, url: &str) -> io::Result<()> {
     let resources = match session.supply.fixed() {
-        [] => format!("resources of its own, {}-...", session.supply.prefix()),
+        [] => {
+            let most = args.others + RESOURCES_BESIDE;
+            let prefix = session.supply.prefix();
+            format!("at most {most} resources of its own, {prefix}-...")
+        }
         names => {
             let names = names.iter().map(ResourceName::as_str);
             format!("the resources {}", names.collect::<Vec<_>>().join(", "))
         }
     };
+    let idle = args.idle.map(humantime::format_duration);
+    let idle = idle.map(|idle| format!("For {idle} it waits and sends nothing. "));
+    let idle = idle.unwrap_or_default();
     let words = format!(
         "Probing {method} {url}\n\
          It writes to {resources}, with tokens from {first} up, some malformed and some stale,\n\
-         and lets {writers} writers loose at once {rounds} times. Whatever is stored there is overwritten,\n\
+         and lets {writers} writers loose at once {rounds} times.\n\
+         {idle}Whatever is stored there is overwritten,\n\
          and marks stay behind: never run it against production data.\n",
         method = args.method.as_str(),
         first = args.first_token,

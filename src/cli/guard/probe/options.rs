@@ -22,6 +22,11 @@ const WRITERS_MAX: i64 = 256;
 /// The most rounds: with the most writers it is 25 million writes, far beyond any use.
 const ROUNDS_MAX: i64 = 100_000;
 
+/// The most other resources: each leaves a row behind in the service.
+const OTHERS_MAX: i64 = 1_000_000;
+/// The longest time in which nothing happens; what keeps a mark for a day sweeps by hand, or not at all.
+const IDLE_MAX: Duration = Duration::from_hours(24);
+
 const AFTER_HELP: &str = "\
 IT WRITES TO THE SERVICE. Run it against a test instance, never against production data: it overwrites \
 the resources that it uses, and leaves marks there. Unless --resource fixes them, it uses resources of \
@@ -33,7 +38,11 @@ wrote; 400 for a missing or invalid token or resource id; 409 with X-Required-To
 {\"error\", \"presented\", \"required\"} for a token below the highest that it has admitted for this \
 resource; 403 for a token of another issuer, or for another resource than the URL names.
 
-What it cannot try without --issuer, --read-url and --restart-command it names at the end, and with --strict \
+A mark that is forgotten lets a stale token in. So one check writes to --others resources (1100: caches of \
+up to 1,024 marks are found out; each leaves a row behind), and with --idle another one waits for longer than \
+a time to live would be. An hour is no unusual one: let it wait over night, with --only idle-mark.
+
+What it cannot try without --issuer, --read-url, --restart-command and --idle it names at the end, and with --strict \
 it fails for it. A race that was not seen may still be there: more --rounds make that less likely. Where \
 connections wait in a full backlog (five, in Python's http.server), it goes on with four writers at once.
 
@@ -53,6 +62,7 @@ Examples:
       --body '{\"account\": \"{resource}\", \"note\": \"{value}\"}'
   fencepost guard probe http://127.0.0.1:8080/accounts/{resource} \\
       --read-url http://127.0.0.1:8080/accounts/{resource} --rounds 2000
+  fencepost guard probe http://127.0.0.1:8080/accounts/{resource} --only idle-mark --idle 2h
   fencepost guard probe http://127.0.0.1:8080/accounts/{resource} --only concurrent-writers --output json";
 
 /// Arguments of `fencepost guard probe`.
@@ -123,6 +133,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "16")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=WRITERS_MAX))]
     pub(super) concurrency: u32,
+
+    /// How many other resources are written to, once each, before a stale token for the first must still be
+    /// refused: more than a cache of marks would hold
+    #[arg(long, value_name = "N", default_value = "1100")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=OTHERS_MAX))]
+    pub(super) others: u32,
+
+    /// Wait so long, with no request, before a stale token must still be refused: longer than any time to
+    /// live that the service may give to what it keeps [off unless given; at most 1day]
+    #[arg(long, value_name = "DURATION", value_parser = idle)]
+    pub(super) idle: Option<Duration>,
 
     /// Restarts the service, and returns once the old process is gone; run by sh
     #[arg(long, value_name = "COMMAND")]
@@ -281,6 +302,7 @@ impl Args {
                 let url = self.url.as_deref().unwrap_or_default();
                 Template::new(url).has("resource")
             }
+            Takes::Idle => self.idle.is_some(),
             Takes::RestartCommand => self.restart_command.is_some(),
             Takes::TwoResources => self.resources.len() != 1,
             Takes::OwnResources => self.resources.is_empty(),
@@ -294,6 +316,15 @@ fn check(name: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     Err("there is no such check: `fencepost guard probe --list-checks` names them all".to_owned())
+}
+
+fn idle(text: &str) -> Result<Duration, String> {
+    let idle = duration::parse_positive(text)?;
+    if idle > IDLE_MAX {
+        let most = humantime::format_duration(IDLE_MAX);
+        return Err(format!("it must be at most {most}"));
+    }
+    Ok(idle)
 }
 
 /// A URL with places in it; what they are replaced by makes no difference to its validity.

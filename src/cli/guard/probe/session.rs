@@ -32,6 +32,9 @@ pub(super) struct Shape {
     pub(super) equal: EqualTokens,
     pub(super) rounds: u32,
     pub(super) writers: u32,
+    /// How many other resources are written to before a mark must still be there.
+    pub(super) others: u32,
+    pub(super) idle: Option<Duration>,
     pub(super) restart_command: Option<String>,
     pub(super) restart_timeout: Duration,
 }
@@ -86,6 +89,11 @@ impl<'a> Session<'a> {
             return writers.min(WRITERS_CROWDED);
         }
         writers
+    }
+
+    /// How many write at once where nothing depends on their number: new connections wait for nobody.
+    pub(super) fn few_writers(&self) -> u32 {
+        self.shape.writers.min(WRITERS_CROWDED)
     }
 
     /// Whether the service's backlog was too short for all writers.

@@ -5,6 +5,7 @@
 //! ground another one has found missing is not judged.
 
 mod input;
+mod memory;
 mod order;
 mod race;
 mod restart;
@@ -23,6 +24,7 @@ pub(super) fn all() -> Vec<Check> {
     all.extend(scope::CHECKS);
     all.extend(values::CHECKS);
     all.extend(race::CHECKS);
+    all.extend(memory::CHECKS);
     all.extend(restart::CHECKS);
     all.extend(width::CHECKS);
     all
