@@ -2,19 +2,8 @@
 
 use std::{fs, path::Path};
 
-/// Pages that show commands, from the root of the package.
-const PAGES: [&str; 10] = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "deploy/README.md",
-    "docs/benchmarks.md",
-    "docs/command-line.md",
-    "docs/failure-modes.md",
-    "docs/fencing-database.md",
-    "docs/fencing-guide.md",
-    "docs/leader-election.md",
-    "docs/operations.md",
-];
+/// Pages that show commands, from the root of the package, beside all of `docs/`.
+const PAGES: [&str; 3] = ["README.md", "CONTRIBUTING.md", "deploy/README.md"];
 
 /// Where the program's name ends and its arguments begin.
 const STARTS: [&str; 4] = [
@@ -39,40 +28,73 @@ fn commands(page: &str) -> Vec<String> {
     indented.chain(quoted).filter_map(start).collect()
 }
 
-/// The arguments as a shell would split them. Our documents need no quotes, save around the one variable
-/// that they use.
-fn arguments(command: &str) -> Vec<String> {
-    let command = command.replace("\"$TOKEN\"", "65547");
-    let command = command.split(" #").next().unwrap_or_default();
-    let command = command.trim_end_matches([' ', '&', '.']);
-    command.split_whitespace().map(str::to_owned).collect()
+/// A shell variable that our documents use, and a value that a shell could put in its place. One that is not
+/// here stays as it is written, which no number and no duration is.
+const VARIABLES: [(&str, &str); 1] = [("$TOKEN", "65547")];
+/// Where a command ends for a shell.
+const OPERATORS: [&str; 7] = ["|", "||", "&", "&&", ";", ">", ">>"];
+
+/// The arguments as a shell splits them: quotes and comments count, and what follows the command does not.
+fn arguments(command: &str) -> Option<Vec<String>> {
+    let words = shlex::split(command)?.into_iter();
+    let own = words.take_while(|word| !OPERATORS.contains(&word.as_str()));
+    let valued = own.map(|word| {
+        VARIABLES
+            .iter()
+            .fold(word, |word, (name, value)| word.replace(name, value))
+    });
+    Some(valued.collect())
 }
 
-fn page(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+/// The pages by their paths.
+fn pages() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths: Vec<_> = PAGES.iter().map(|path| root.join(path)).collect();
+    let docs = fs::read_dir(root.join("docs")).expect("the documents are there");
+    let docs = docs.map(|entry| entry.expect("a directory can be read").path());
+    paths.extend(docs.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    let read = |path: std::path::PathBuf| {
+        let text = fs::read_to_string(&path);
+        let shown = path.display().to_string();
+        let text = text.unwrap_or_else(|error| panic!("{shown}: {error}"));
+        (shown, text)
+    };
+    paths.into_iter().map(read).collect()
 }
 
 /// What is wrong with a command; `fencepost cluster add-node` without its arguments is a way to name
 /// it, and a name must exist too.
 fn complaint(command: &str) -> Option<String> {
     use clap::error::ErrorKind;
-    let words = [vec!["fencepost".to_owned()], arguments(command)].concat();
+    let Some(arguments) = arguments(command) else {
+        return Some(format!("fencepost {command}: a quote is not closed"));
+    };
+    let words = [vec!["fencepost".to_owned()], arguments].concat();
     let error = super::command().try_get_matches_from(&words).err()?;
     let named_only = [
         ErrorKind::MissingRequiredArgument,
         ErrorKind::DisplayHelp,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
     ];
-    (!named_only.contains(&error.kind())).then(|| format!("fencepost {command}: {error}"))
+    let is_fine = named_only.contains(&error.kind()) || has_placeholder(&error);
+    (!is_fine).then(|| format!("fencepost {command}: {error}"))
+}
+
+/// Whether what is wrong is a value in capitals, which stands for one: `fencepost guard probe URL`.
+fn has_placeholder(error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else {
+        return false;
+    };
+    value.chars().all(|letter| letter.is_ascii_uppercase())
 }
 
 #[test]
 fn documents_show_commands_that_exist() {
     let mut seen = 0;
     let mut complaints = Vec::new();
-    for path in PAGES {
-        for command in commands(&page(path)) {
+    for (path, page) in pages() {
+        for command in commands(&page) {
             seen += 1;
             complaints.extend(complaint(&command).map(|complaint| format!("{path}: {complaint}")));
         }
@@ -91,4 +113,28 @@ fn a_command_that_does_not_exist_is_noticed() {
     assert_eq!(complaints.len(), 2, "{complaints:?}");
     assert!(complaints[0].contains("aquire"));
     assert!(complaints[1].contains("--prefix"));
+}
+
+#[test]
+fn arguments_are_split_as_a_shell_does() {
+    for (command, expected) in [
+        (
+            "hold r -- sh -c 'a \"b\" # c' # d",
+            &["hold", "r", "--", "sh", "-c", "a \"b\" # c"][..],
+        ),
+        (
+            "release \"a b\" \"$TOKEN\" && next",
+            &["release", "a b", "65547"],
+        ),
+        (
+            "list --prefix a\\ b | head -1",
+            &["list", "--prefix", "a b"],
+        ),
+        ("serve --listen x &", &["serve", "--listen", "x"]),
+    ] {
+        assert_eq!(arguments(command).unwrap(), expected, "{command}");
+    }
+    for slip in ["release \"a", "release a $TOKN"] {
+        assert!(complaint(slip).is_some(), "{slip}");
+    }
 }
