@@ -1,6 +1,9 @@
 //! The cluster's own guard register, and what its issuer says of tokens, through the API of any node.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    future::Future,
+    sync::{Arc, Mutex},
+};
 
 use fencepost::wire::v1::{
     self, admit_response::Outcome as Admitted, guard_client::GuardClient,
@@ -219,6 +222,52 @@ async fn a_lower_token_is_refused_by_a_node_that_is_left_alone() {
     let failed = guard.admit(request).await.unwrap_err();
     let (_, _, metadata) = error_info(&failed);
     assert!(metadata.contains_key("effect"), "{failed:?}");
+}
+
+/// A call of the register that no node may answer alone.
+async fn is_left_open<T: std::fmt::Debug>(
+    what: &str,
+    call: impl Future<Output = Result<T, tonic::Status>>,
+) {
+    let failed = call.await.expect_err(what);
+    let (_, _, metadata) = error_info(&failed);
+    assert!(metadata.contains_key("effect"), "{what}: {failed:?}");
+}
+
+fn soon<T>(message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    request.set_timeout(std::time::Duration::from_secs(1));
+    request
+}
+
+/// The others may have elected somebody, who admitted a higher token: neither what led last nor what
+/// followed can know.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_left_alone_admits_nothing_and_names_no_mark() {
+    for was_leader in [true, false] {
+        let mut nodes = Nodes::start(3).await;
+        let tokens = tokens(&nodes, 2).await;
+        let alone = match was_leader {
+            true => nodes.leader().await,
+            false => nodes.follower().await,
+        };
+        let mut guard = guard(&nodes, alone);
+        assert_eq!(admit(&mut guard, presented("r", tokens[0])).await, ADMITTED);
+        for n in (0..3).filter(|n| *n != alone) {
+            nodes.crash(n).await;
+        }
+        let [mut one, mut two, mut three] = [guard.clone(), guard.clone(), guard.clone()];
+        let mark = v1::HighWaterRequest {
+            resource: "r".to_owned(),
+        };
+        // All at once, while a leader still takes itself for one.
+        tokio::join!(
+            is_left_open("equal", one.admit(soon(presented("r", tokens[0])))),
+            is_left_open("higher", two.admit(soon(presented("r", tokens[1])))),
+            is_left_open("ahead", three.admit(soon(presented("r", tokens[1] + 1)))),
+            is_left_open("mark", guard.high_water(soon(mark))),
+        );
+    }
 }
 
 /// One admission: when it was asked for, when it was answered, and what was said.
