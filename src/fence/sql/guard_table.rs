@@ -172,6 +172,11 @@ impl<DB: Dialect> GuardTable<DB> {
         self.read(connection, resource, "").await
     }
 
+    /// The table, as it was found.
+    pub(in crate::fence) fn table(&self) -> &TableName {
+        &self.marks.table
+    }
+
     /// The rules by which it judges.
     pub(in crate::fence) fn rules(&self) -> &Rules {
         &self.marks.rules

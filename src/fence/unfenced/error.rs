@@ -55,13 +55,23 @@ pub enum CallError {
         /// The resource of the grant.
         resource: crate::resource::ResourceName,
     },
-    /// A page of a listing that is too long, or empty.
+    /// A page of a listing, or a purge, that is too long, or empty.
     #[error("limit is {given}: a page may have 1 to {limit} calls")]
     Page {
         /// What was asked for.
         given: usize,
         /// The most.
         limit: usize,
+    },
+    /// Records are to be deleted that may still be needed.
+    #[error(
+        "age is {given:?}: a settled record is kept for at least {least:?}, for which the service remembers its key"
+    )]
+    Age {
+        /// What was asked for.
+        given: std::time::Duration,
+        /// The least: the retention that the terms state.
+        least: std::time::Duration,
     },
     /// What is stored is no call.
     #[error("the record of the call \"{key}\" has a {field} that cannot be read")]

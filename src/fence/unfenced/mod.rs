@@ -10,7 +10,8 @@
 //! 3. **A durable record** of the call before it goes out, [`Calls::record`], in the same transaction as the
 //!    guard and the caller's own writes, so that a crash leaves a trace of what it may have done.
 //! 4. **Reconciliation** afterwards: [`Calls::open_calls`] lists what was left open, oldest first, and
-//!    [`Calls::send`], [`Calls::ask`] and [`Calls::conclude`] settle it.
+//!    [`Calls::send`], [`Calls::ask`] and [`Calls::conclude`] settle it. [`Calls::purge`] deletes what was
+//!    settled long ago.
 //!
 //! ```no_run
 //! use std::time::{Duration, SystemTime};
@@ -61,6 +62,7 @@ mod error;
 mod key;
 mod list;
 mod operation;
+mod purge;
 mod row;
 mod send;
 mod table;
@@ -71,6 +73,7 @@ pub use error::CallError;
 pub use key::{IdempotencyKey, KEY_BYTES_MAX, KeyError, KeyForm, KeyTooShort};
 pub use list::{Backlog, PAGE_MAX};
 pub use operation::{OPERATION_CHARS_MAX, Operation, OperationError, OperationName};
+pub use purge::PURGE_MAX;
 pub use send::{ANSWER_BYTES_MAX, Progress};
 pub use table::{Calls, REQUEST_BYTES_MAX, Recorded};
 pub use terms::Terms;

@@ -4,6 +4,7 @@ mod crashes;
 mod ledger;
 mod listing;
 mod names;
+mod purge;
 mod record;
 mod scene;
 mod send;
