@@ -184,6 +184,12 @@ fn unfit_for_keys(
     base: &str,
     deterministic: bool,
 ) -> Option<String> {
+    if ["A", "C", "R"].contains(&category) {
+        return Some(format!(
+            "is declared {declared}, made of parts for which different values may be equal; use \
+             columns of their own, or text"
+        ));
+    }
     if category != "S" {
         return None;
     }

@@ -42,6 +42,39 @@ async fn people_can_read_the_files() {
     assert_eq!(value, "hello\n");
 }
 
+/// What else can stand where a value was: its mark is unknown, and nobody is admitted by it.
+#[tokio::test]
+async fn what_is_no_file_of_values_is_never_no_mark() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FileStore::open(directory.path()).unwrap();
+    let (file, moved) = (
+        account_file(directory.path()),
+        directory.path().join("moved"),
+    );
+    assert_eq!(put(&store, b"hello", 7).await, Applied::Accepted);
+    fs::rename(&file, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &file).unwrap();
+    let fenced = FencedResource::new(store.clone(), rules());
+    let (account, late) = (resource("account/1"), sequencer(6));
+    let refused = fenced.apply(&account, b"late", &late).await.unwrap();
+    assert!(matches!(refused, Applied::Stale { .. }), "{refused:?}");
+    // Its target is away, as on a disk that is not mounted.
+    let good = fs::read(&moved).unwrap();
+    fs::remove_file(&moved).unwrap();
+    let failed = fenced.apply(&account, b"late", &late).await.unwrap_err();
+    assert!(failed.to_string().contains("account%2F1.value"), "{failed}");
+    assert!(fs::symlink_metadata(&file).unwrap().is_symlink());
+    fs::write(&moved, good).unwrap();
+    let refused = fenced.apply(&account, b"late", &late).await.unwrap();
+    assert!(matches!(refused, Applied::Stale { .. }), "{refused:?}");
+    // A pipe would be waited for without end.
+    fs::remove_file(&file).unwrap();
+    let made = Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(made.success());
+    let failed = fenced.apply(&account, b"late", &late).await.unwrap_err();
+    assert!(failed.to_string().contains("no regular file"), "{failed}");
+}
+
 #[tokio::test]
 async fn a_damaged_file_admits_nobody_and_stays_as_it_is() {
     let directory = tempfile::tempdir().unwrap();

@@ -53,12 +53,21 @@ impl Place {
         Ok(Some((value, line.mark())))
     }
 
+    /// The file, or `None` where nothing has its name. A link to a file that is not there now has it,
+    /// and its mark is unknown, which is not the same as none; a pipe would be waited for without end.
     fn opened(&self) -> Result<Option<File>, FileError> {
-        match File::open(&self.file) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.failed("open")(error)),
+        match fs::symlink_metadata(&self.file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found.map_err(self.failed("open"))?,
+        };
+        let found = fs::metadata(&self.file).map_err(self.failed("open"))?;
+        if !found.is_file() {
+            let kind = io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
+            return Err(self.failed("open")(kind));
         }
+        File::open(&self.file)
+            .map(Some)
+            .map_err(self.failed("open"))
     }
 
     /// Renames a synced file into this place, and makes that last.

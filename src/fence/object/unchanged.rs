@@ -58,9 +58,10 @@ impl VersionedStore for IfUnchanged {
         let value = match put.mutation {
             New::Value(value) => value.clone(),
             New::Same => match self.objects.value(put.resource).await? {
-                Some((_, mark, _)) if mark == *put.mark => return Ok(true),
-                // Not the one that was judged.
+                // Not the one that was judged, be it the same mark: where each token passes once, that
+                // is somebody else's.
                 Some((_, _, version)) if Some(&version) != put.expected => return Ok(false),
+                Some((_, mark, _)) if mark == *put.mark => return Ok(true),
                 Some((value, ..)) => value,
                 None => Bytes::new(),
             },
@@ -89,4 +90,39 @@ pub(super) fn payload(resource: &ResourceName, mark: &Mark, value: Bytes) -> Put
     };
     let line = Bytes::from(line(&sequencer, &value));
     [line, value].into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::{resource::IssuerName, token::TokenValue};
+
+    /// Two callers have judged the same mark, and both mean to raise it to the same token: the second
+    /// must judge anew, since it may be that each token passes once.
+    #[tokio::test]
+    async fn a_mark_that_another_raised_to_the_same_token_is_not_taken_for_ones_own() {
+        let objects = Objects::below(Arc::new(InMemory::new()), "").unwrap();
+        let store = IfUnchanged::new(objects);
+        let resource = ResourceName::new("account/1").unwrap();
+        let mut judged = None;
+        for token in [5, 6] {
+            let mark = Mark {
+                issuer: IssuerName::new("bank").unwrap(),
+                token: TokenValue::new(token).unwrap(),
+            };
+            let put = Put {
+                resource: &resource,
+                mutation: &New::Same,
+                mark: &mark,
+                expected: judged.as_ref(),
+            };
+            assert!(store.put_if_version(&put).await.unwrap());
+            assert!(!store.put_if_version(&put).await.unwrap());
+            judged = store.read(&resource).await.unwrap().map(|it| it.version);
+        }
+    }
 }

@@ -44,7 +44,7 @@ pub(in crate::fence) enum Upsert {
 }
 
 /// What a dialect does for the guards.
-pub(in crate::fence) trait Driver: Database {
+pub(in crate::fence) trait Driver: Database<ArgumentBuffer: Default> {
     /// Its name among those for which triggers and tables are written as text.
     const KIND: enforcement::Dialect;
 

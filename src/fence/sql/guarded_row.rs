@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sqlx::{Encode, Type, TypeInfo as _};
+use sqlx::{Encode, Type, TypeInfo as _, encode::IsNull};
 
 use crate::{
     fence::{Foreign, enforcement::Refused},
@@ -61,7 +61,7 @@ impl<'t, DB: Dialect> RowWrite<'t, DB> {
         }
     }
 
-    /// The value of the next key column.
+    /// The value of the next key column, which is not NULL.
     #[must_use]
     pub fn key<V>(mut self, value: V) -> Self
     where
@@ -76,6 +76,15 @@ impl<'t, DB: Dialect> RowWrite<'t, DB> {
             let reason = format!(
                 "key column {column} does not compare exactly with a value of type {}",
                 kind.name()
+            );
+            return self.wrong(&reason);
+        }
+        let mut encoded = DB::ArgumentBuffer::default();
+        // What cannot be encoded is told of when its statement is made.
+        if let Ok(IsNull::Yes) = value.encode_by_ref(&mut encoded) {
+            let column = &self.table.key[self.key.len()];
+            let reason = format!(
+                "key column {column} is given NULL, which names no row: any number of rows may have it"
             );
             return self.wrong(&reason);
         }

@@ -1,7 +1,7 @@
 //! Rows that carry their own mark: the statements, and what "no rows" turns out to have been.
 
 use fencepost::fence::sql::{GuardedTable, RowWrite, SqlError, WriteOutcome};
-use sqlx::{Connection as _, MySql};
+use sqlx::{Connection as _, Encode, MySql, Type};
 
 use crate::databases;
 use crate::scene::{ACCOUNT, resource, rules, sequencer, token};
@@ -18,6 +18,7 @@ on_each_database!(
     a_key_of_several_columns_names_one_row,
     values_are_bound_and_never_read_as_sql,
     a_mistake_in_a_write_is_named_and_nothing_is_written,
+    a_key_is_never_null,
     a_busy_database_is_an_error_that_may_be_retried,
 );
 
@@ -239,6 +240,32 @@ async fn a_mistake_in_a_write_is_named_and_nothing_is_written<DB: Server>(databa
     let error = unknown.update(&mut connection).await.unwrap_err();
     assert!(matches!(error, SqlError::Database(_)), "{error}");
     assert_eq!(database.account(1).await, Some((0, 0)));
+}
+
+/// A unique index takes any number of NULLs, each with a mark of its own: a second write would meet none.
+async fn a_key_is_never_null<DB: Server>(database: Database<DB>)
+where
+    Option<i64>: for<'v> Encode<'v, DB> + Type<DB>,
+{
+    let mut connection = database.connect().await;
+    let create = "CREATE TABLE slots (id BIGINT UNIQUE, body BIGINT, t BIGINT NOT NULL DEFAULT 0)";
+    database.run(create).await;
+    let slots = GuardedTable::<DB>::open(&mut connection, "slots", &["id"], "t", rules());
+    let slots = slots.await.unwrap();
+    let keyed = |key: Option<i64>| {
+        let write = write(&slots, 5).key(key);
+        write.set("body", DB::number(1))
+    };
+    let error = keyed(None).upsert(&mut connection).await.unwrap_err();
+    assert!(
+        error.to_string().contains("\"id\" is given NULL"),
+        "{error}"
+    );
+    let stored = "SELECT t FROM slots";
+    let none = DB::numbers(&mut connection, stored).await.unwrap();
+    assert!(none.is_empty(), "{none:?}");
+    let outcome = keyed(Some(1)).upsert(&mut connection).await.unwrap();
+    assert_eq!(outcome, WriteOutcome::Written);
 }
 
 async fn a_busy_database_is_an_error_that_may_be_retried<DB: Server>(database: Database<DB>) {

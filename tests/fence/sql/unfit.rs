@@ -131,6 +131,8 @@ impl Unfit for Postgres {
         case("CREATE TABLE t (id INT PRIMARY KEY, token BIGINT)", "may be NULL"),
         case("CREATE TABLE t (id INT PRIMARY KEY, token BIGINT NOT NULL GENERATED ALWAYS AS (1) STORED)", "generated"),
         case("CREATE TABLE t (id INT PRIMARY KEY, token BIGINT GENERATED ALWAYS AS IDENTITY)", "generated"),
+        case("CREATE TABLE t (id BPCHAR[] PRIMARY KEY, token BIGINT NOT NULL)", "made of parts"),
+        case("CREATE TABLE t (id NUMRANGE PRIMARY KEY, token BIGINT NOT NULL)", "made of parts"),
         case("CREATE TABLE t (id INT, token BIGINT NOT NULL)", "several rows"),
         case("CREATE TABLE t (id INT, x INT, token BIGINT NOT NULL, PRIMARY KEY (id, x))", "several rows"),
         case("CREATE TABLE t (id INT, token BIGINT NOT NULL);
