@@ -13,6 +13,12 @@ pub struct Step {
     pub sql: String,
 }
 
+/// PostgreSQL takes the operator whose types fit best from all schemas of the path: one that compares
+/// `oid` with `regclass`, made by somebody else in `public`, would run as whoever applies the script.
+const OWN_PATH: &str = "\
+Until the end of this transaction, nothing that others made in public or elsewhere is taken for what is\n\
+meant here: it would run with the rights of whoever applies this.";
+
 /// A list of statements: displays as a file for the database's own command line tool
 /// (`psql`, `mariadb`, `mysql`, `sqlite3`), with comments and in one transaction where there is one.
 ///
@@ -27,11 +33,15 @@ pub struct Script {
 
 impl Script {
     pub(super) fn new(dialect: Dialect, head: impl Into<String>) -> Self {
-        Self {
+        let mut script = Self {
             dialect,
             head: head.into(),
             steps: Vec::new(),
+        };
+        if dialect == Dialect::Postgres {
+            script.step(OWN_PATH, "SET LOCAL search_path = pg_catalog, pg_temp");
         }
+        script
     }
 
     pub(super) fn step(&mut self, comment: impl Into<String>, sql: impl Into<String>) {
@@ -41,8 +51,10 @@ impl Script {
         });
     }
 
+    /// The steps of another script that are not in this one's opening already.
     pub(super) fn append(&mut self, other: &Self) {
-        self.steps.extend_from_slice(&other.steps);
+        let fresh = |step: &&Step| step.comment != OWN_PATH;
+        self.steps.extend(other.steps.iter().filter(fresh).cloned());
     }
 
     /// The statements, in their order.

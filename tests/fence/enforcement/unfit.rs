@@ -1,6 +1,8 @@
 //! A table that cannot be enforced is named, and nothing is left behind.
 
-use fencepost::fence::enforcement::{Deletes, Dialect, Enforcement};
+use fencepost::fence::enforcement::{
+    Deletes, Dialect, Enforcement, GuardTableScript, IssuerTableScript,
+};
 
 use super::Place;
 
@@ -168,6 +170,47 @@ async fn what_somebody_else_made_beforehand_stops_postgres() {
             .await;
         assert!(error.contains("somebody else owns"), "{error}");
         session.apply(&plan.apply().unwrap()).await.unwrap();
+    }
+}
+
+/// Operators and functions that fit better than the database's own run as whoever applies the script.
+#[tokio::test]
+async fn what_others_planted_in_public_is_not_run_in_postgres() {
+    let planted = [
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, fencing_token BIGINT NOT NULL DEFAULT 0)",
+        "CREATE FUNCTION public.eq(oid, regclass) RETURNS boolean LANGUAGE plpgsql AS \
+         'BEGIN RAISE EXCEPTION ''a planted operator ran''; END'",
+        "CREATE OPERATOR public.= (LEFTARG = oid, RIGHTARG = regclass, FUNCTION = public.eq)",
+        "CREATE FUNCTION public.quote_ident(name) RETURNS text LANGUAGE plpgsql AS \
+         'BEGIN RAISE EXCEPTION ''a planted function ran''; END'",
+    ];
+    let Some(place) = Place::fresh(Dialect::Postgres, "planted").await else {
+        return;
+    };
+    let mut session = place.session().await;
+    session.all(&planted).await;
+    // The plants are such that a look-up by the usual path takes them.
+    for usual in [
+        "SELECT FROM pg_class WHERE oid = 't'::regclass",
+        "SELECT quote_ident('t'::name)",
+    ] {
+        let error = session.run(usual).await.unwrap_err().to_string();
+        assert!(error.contains("planted"), "{usual}: {error}");
+    }
+    let plan = Enforcement::of_table(Dialect::Postgres, "t")
+        .unwrap()
+        .deletes(Deletes::KeepMark);
+    let marks = GuardTableScript::new(Dialect::Postgres, "marks").unwrap();
+    let grants = IssuerTableScript::new(Dialect::Postgres, "grants").unwrap();
+    for script in [
+        plan.apply().unwrap(),
+        marks.apply(),
+        grants.apply(),
+        grants.undo_and_drop(),
+        marks.undo_and_drop(),
+        plan.undo_and_drop().unwrap(),
+    ] {
+        session.apply(&script).await.unwrap();
     }
 }
 
