@@ -9,7 +9,7 @@ use sqlx::{Arguments as _, PgConnection, Postgres, error::BoxDynError, postgres:
 use super::enforcement;
 use super::sql::{
     Cells, Class, Column, Dialect, Driver, Identifier, Shape, SqlError, Statement, TableName,
-    Upsert, ask, by_index, execute,
+    Upsert, ask, by_index, carries_out,
 };
 
 impl Dialect for Postgres {}
@@ -42,25 +42,7 @@ impl Driver for Postgres {
         format!("CAST({column} AS text)")
     }
 
-    async fn execute(
-        connection: &mut PgConnection,
-        statement: Statement<Self>,
-    ) -> Result<u64, SqlError> {
-        Ok(execute(connection, statement).await?.rows_affected())
-    }
-
-    async fn ask(
-        connection: &mut PgConnection,
-        statement: Statement<Self>,
-    ) -> Result<Vec<Cells>, SqlError> {
-        ask(connection, statement).await
-    }
-
-    async fn script(connection: &mut PgConnection, sql: String) -> Result<(), SqlError> {
-        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
-        sql.execute(connection).await?;
-        Ok(())
-    }
+    carries_out!(PgConnection);
 
     async fn shape(
         connection: &mut PgConnection,

@@ -20,6 +20,15 @@ impl Mariadb {
     /// Starts a server of one's own; `None` where it is not installed. Where we are root it runs
     /// under the account `mysql`.
     pub(crate) fn start(sync: Sync) -> Option<Self> {
+        Self::start_with(sync, &[])
+    }
+
+    /// Starts one that calls itself an old release, so that nobody relies on what came later.
+    pub(crate) fn start_as_old(sync: Sync) -> Option<Self> {
+        Self::start_with(sync, &["--version=10.6.12-MariaDB"])
+    }
+
+    fn start_with(sync: Sync, more: &[&str]) -> Option<Self> {
         let directories = ["/usr/sbin", "/usr/libexec", "/usr/local/sbin"];
         let mariadbd = program("mariadbd", &directories)?;
         let install = program("mariadb-install-db", &["/usr/bin", "/usr/local/bin"])?;
@@ -51,6 +60,7 @@ impl Mariadb {
             "--performance-schema=OFF".to_owned(),
             "--innodb-buffer-pool-size=64M".to_owned(),
         ];
+        options.extend(more.iter().map(|&option| option.to_owned()));
         if sync == Sync::Never {
             options.push("--innodb-flush-log-at-trx-commit=0".to_owned());
             options.push("--innodb-flush-method=nosync".to_owned());

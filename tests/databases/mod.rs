@@ -58,6 +58,13 @@ pub(crate) fn mariadb() -> Option<&'static Mariadb> {
     or_skip("MariaDB", server.as_ref())
 }
 
+/// The test process's MariaDB of an old release, as it says; `None` likewise.
+pub(crate) fn old_mariadb() -> Option<&'static Mariadb> {
+    static SERVER: OnceLock<Option<Mariadb>> = OnceLock::new();
+    let server = SERVER.get_or_init(|| Mariadb::start_as_old(Sync::Never));
+    or_skip("MariaDB", server.as_ref())
+}
+
 /// The test process's Redis; `None`, said aloud, where it is not installed.
 pub(crate) fn redis() -> Option<&'static Redis> {
     static SERVER: OnceLock<Option<Redis>> = OnceLock::new();

@@ -8,6 +8,7 @@
 
 mod catalogue;
 mod marks;
+mod snapshots;
 
 use sqlx::{
     Arguments as _, MySql, MySqlConnection, TypeInfo as _,
@@ -16,8 +17,7 @@ use sqlx::{
 };
 
 use super::sql::{
-    Cells, Class, Dialect, Driver, Identifier, Marks, Shape, SqlError, Statement, TableName,
-    Upsert, ask, execute,
+    Class, Dialect, Driver, Identifier, Marks, Shape, SqlError, TableName, Upsert, carries_out,
 };
 use crate::fence::enforcement;
 use crate::sequencer::Sequencer;
@@ -65,25 +65,7 @@ impl Driver for MySql {
         format!("CONVERT({column} USING utf8mb4)")
     }
 
-    async fn execute(
-        connection: &mut MySqlConnection,
-        statement: Statement<Self>,
-    ) -> Result<u64, SqlError> {
-        Ok(execute(connection, statement).await?.rows_affected())
-    }
-
-    async fn ask(
-        connection: &mut MySqlConnection,
-        statement: Statement<Self>,
-    ) -> Result<Vec<Cells>, SqlError> {
-        ask(connection, statement).await
-    }
-
-    async fn script(connection: &mut MySqlConnection, sql: String) -> Result<(), SqlError> {
-        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
-        sql.execute(connection).await?;
-        Ok(())
-    }
+    carries_out!(MySqlConnection);
 
     async fn shape(
         connection: &mut MySqlConnection,
@@ -95,6 +77,10 @@ impl Driver for MySql {
 
     fn marks_sql(table: &TableName) -> String {
         marks::create_sql(table)
+    }
+
+    async fn refuses_old_snapshots(connection: &mut MySqlConnection) -> Result<bool, SqlError> {
+        snapshots::can_be_refused(connection).await
     }
 
     async fn raise(

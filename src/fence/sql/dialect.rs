@@ -126,6 +126,16 @@ pub(in crate::fence) trait Driver: Database<ArgumentBuffer: Default> {
     /// Columns of a table of marks beside `resource`, `issuer` and `token`.
     const MARKS_MORE: &'static [&'static str] = &[];
 
+    /// Whether [`Driver::raise`] may ask the server to refuse old snapshots itself. Only where a raised
+    /// mark can be newer than what the transaction reads does it matter, and is it asked, once, when the
+    /// table is opened.
+    fn refuses_old_snapshots(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<bool, SqlError>> + Send {
+        let _ = connection;
+        std::future::ready(Ok(false))
+    }
+
     /// Raises a mark to the sequencer's token and locks it to the end of the transaction; false if
     /// the mark did not allow it.
     fn raise(
@@ -144,3 +154,34 @@ pub(in crate::fence) trait Driver: Database<ArgumentBuffer: Default> {
         )
     }
 }
+
+/// How a dialect carries statements out: the same in each, and a macro, since sqlx's executors are of one
+/// database each.
+macro_rules! carries_out {
+    ($connection:ty) => {
+        async fn execute(
+            connection: &mut $connection,
+            statement: $crate::fence::sql::Statement<Self>,
+        ) -> Result<u64, $crate::fence::sql::SqlError> {
+            let done = $crate::fence::sql::execute(connection, statement).await?;
+            Ok(done.rows_affected())
+        }
+
+        async fn ask(
+            connection: &mut $connection,
+            statement: $crate::fence::sql::Statement<Self>,
+        ) -> Result<Vec<$crate::fence::sql::Cells>, $crate::fence::sql::SqlError> {
+            $crate::fence::sql::ask(connection, statement).await
+        }
+
+        async fn script(
+            connection: &mut $connection,
+            sql: String,
+        ) -> Result<(), $crate::fence::sql::SqlError> {
+            let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+            sql.execute(connection).await?;
+            Ok(())
+        }
+    };
+}
+pub(in crate::fence) use carries_out;

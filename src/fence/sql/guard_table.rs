@@ -33,6 +33,12 @@ pub struct GuardTable<DB> {
 pub(in crate::fence) struct Marks {
     pub(in crate::fence) table: TableName,
     pub(in crate::fence) rules: Rules,
+    /// As [`Driver::refuses_old_snapshots`] said when the table was opened.
+    #[allow(
+        dead_code,
+        reason = "a build with one dialect alone has no use for what another needs"
+    )]
+    pub(in crate::fence) refuses_old_snapshots: bool,
 }
 
 impl<DB: Dialect> GuardTable<DB> {
@@ -86,7 +92,11 @@ impl<DB: Dialect> GuardTable<DB> {
             shape.column::<DB>(&table, &column(more)?)?;
         }
         table.schema = shape.schema;
-        let marks = Marks { table, rules };
+        let marks = Marks {
+            table,
+            rules,
+            refuses_old_snapshots: DB::refuses_old_snapshots(connection).await?,
+        };
         Ok(Self {
             marks: Arc::new(marks),
             dialect: PhantomData,
@@ -134,7 +144,7 @@ impl<DB: Dialect> GuardTable<DB> {
         transaction: &mut Transaction<'_, DB>,
         sequencer: &Sequencer,
     ) -> Result<Verdict, SqlError> {
-        let Marks { table, rules } = &*self.marks;
+        let Marks { table, rules, .. } = &*self.marks;
         if let Some(foreign) = rules.foreign(sequencer) {
             return Ok(Verdict::Foreign(foreign));
         }

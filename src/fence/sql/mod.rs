@@ -67,7 +67,7 @@ pub use sql_guard::SqlGuard;
 pub(in crate::fence) use {
     begin::begin,
     comparison::comparison,
-    dialect::{Driver, Upsert},
+    dialect::{Driver, Upsert, carries_out},
     guard_table::Marks,
     names::{Identifier, TableName, quoted},
     shape::{Class, Column, Shape, by_index},

@@ -5,7 +5,7 @@ use sqlx::{Arguments as _, Sqlite, SqliteConnection, error::BoxDynError, sqlite:
 use crate::fence::enforcement;
 use crate::fence::sql::{
     Cells, Class, Column, Dialect, Driver, Identifier, Shape, SqlError, Statement, TableName,
-    Upsert, ask, by_index, execute, quoted,
+    Upsert, ask, by_index, carries_out, quoted,
 };
 
 impl Dialect for Sqlite {}
@@ -38,25 +38,7 @@ impl Driver for Sqlite {
         )
     }
 
-    async fn execute(
-        connection: &mut SqliteConnection,
-        statement: Statement<Self>,
-    ) -> Result<u64, SqlError> {
-        Ok(execute(connection, statement).await?.rows_affected())
-    }
-
-    async fn ask(
-        connection: &mut SqliteConnection,
-        statement: Statement<Self>,
-    ) -> Result<Vec<Cells>, SqlError> {
-        ask(connection, statement).await
-    }
-
-    async fn script(connection: &mut SqliteConnection, sql: String) -> Result<(), SqlError> {
-        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
-        sql.execute(connection).await?;
-        Ok(())
-    }
+    carries_out!(SqliteConnection);
 
     async fn shape(
         connection: &mut SqliteConnection,

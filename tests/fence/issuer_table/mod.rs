@@ -43,44 +43,31 @@ pub(crate) fn ttl(ms: u64) -> Ttl {
     Ttl::from_ms(ms).unwrap()
 }
 
-/// A database whose every connection begins with this statement, and a table with its triggers there.
-pub(crate) async fn postgres(begin: &'static str) -> Option<PgPool> {
-    let url = databases::postgres()?.fresh("issuer").await;
-    let options = PgPoolOptions::new().max_connections(CONNECTIONS);
-    let options = options.after_connect(move |connection, _| {
-        Box::pin(async move {
-            sqlx::raw_sql(begin).execute(connection).await?;
-            Ok(())
-        })
-    });
-    let pool = options.connect(&url).await.unwrap();
-    // On one connection: a script may have things that only its connection sees.
-    let mut connection = pool.acquire().await.unwrap();
-    for sql in script(Dialect::Postgres) {
-        let sql = sqlx::raw_sql(AssertSqlSafe(sql));
-        sql.execute(&mut *connection).await.unwrap();
-    }
-    Some(pool)
+/// A pool on a server, whose every connection begins with a statement, with a table and its triggers there.
+macro_rules! pool_on_a_server {
+    ($name:ident, $pool:ty, $options:ty, $dialect:expr) => {
+        pub(crate) async fn $name(begin: &'static str) -> Option<$pool> {
+            let url = databases::$name()?.fresh("issuer").await;
+            let options = <$options>::new().max_connections(CONNECTIONS);
+            let options = options.after_connect(move |connection, _| {
+                Box::pin(async move {
+                    sqlx::raw_sql(begin).execute(connection).await?;
+                    Ok(())
+                })
+            });
+            let pool = options.connect(&url).await.unwrap();
+            // On one connection: a script may have things that only its connection sees.
+            let mut connection = pool.acquire().await.unwrap();
+            for sql in script($dialect) {
+                let sql = sqlx::raw_sql(AssertSqlSafe(sql));
+                sql.execute(&mut *connection).await.unwrap();
+            }
+            Some(pool)
+        }
+    };
 }
-
-pub(crate) async fn mariadb(begin: &'static str) -> Option<MySqlPool> {
-    let url = databases::mariadb()?.fresh("issuer").await;
-    let options = MySqlPoolOptions::new().max_connections(CONNECTIONS);
-    let options = options.after_connect(move |connection, _| {
-        Box::pin(async move {
-            sqlx::raw_sql(begin).execute(connection).await?;
-            Ok(())
-        })
-    });
-    let pool = options.connect(&url).await.unwrap();
-    // On one connection: a script may have things that only its connection sees.
-    let mut connection = pool.acquire().await.unwrap();
-    for sql in script(Dialect::MariaDb) {
-        let sql = sqlx::raw_sql(AssertSqlSafe(sql));
-        sql.execute(&mut *connection).await.unwrap();
-    }
-    Some(pool)
-}
+pool_on_a_server!(postgres, PgPool, PgPoolOptions, Dialect::Postgres);
+pool_on_a_server!(mariadb, MySqlPool, MySqlPoolOptions, Dialect::MariaDb);
 
 pub(crate) async fn sqlite(directory: &tempfile::TempDir) -> SqlitePool {
     let url = format!("sqlite://{}/issuer.db", directory.path().display());

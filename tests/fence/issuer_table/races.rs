@@ -91,55 +91,49 @@ async fn race<DB: Dialect>(table: IssuerTable<DB>) {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn exclusive_and_rising_at_every_level_of_postgres() {
-    for level in [
+/// Makes a test that lets holders race on a server, with connections that begin with each of these in turn.
+macro_rules! race_at_every_level {
+    ($test:ident, $connect:ident, [$($begin:literal),+ $(,)?]) => {
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            for begin in [$($begin),+] {
+                let Some(pool) = $connect(begin).await else {
+                    return;
+                };
+                let table = IssuerTable::open(pool, "lock_grants", bank()).await;
+                race(table.unwrap()).await;
+            }
+        }
+    };
+}
+
+race_at_every_level!(
+    exclusive_and_rising_at_every_level_of_postgres,
+    postgres,
+    [
         "SET default_transaction_isolation = 'read committed'",
         "SET default_transaction_isolation = 'repeatable read'",
         "SET default_transaction_isolation = 'serializable'",
-    ] {
-        let Some(pool) = postgres(level).await else {
-            return;
-        };
-        race(
-            IssuerTable::open(pool, "lock_grants", bank())
-                .await
-                .unwrap(),
-        )
-        .await;
-    }
-}
+    ]
+);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn exclusive_and_rising_at_every_level_of_mariadb() {
-    for level in [
+race_at_every_level!(
+    exclusive_and_rising_at_every_level_of_mariadb,
+    mariadb,
+    [
         "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
         // And whatever the time zone of the connection is.
         "SET time_zone = '-11:00'",
-    ] {
-        let Some(pool) = mariadb(level).await else {
-            return;
-        };
-        race(
-            IssuerTable::open(pool, "lock_grants", bank())
-                .await
-                .unwrap(),
-        )
-        .await;
-    }
-}
+    ]
+);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exclusive_and_rising_in_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let pool = sqlite(&directory).await;
-    race(
-        IssuerTable::open(pool, "lock_grants", bank())
-            .await
-            .unwrap(),
-    )
-    .await;
+    let table = IssuerTable::open(pool, "lock_grants", bank()).await;
+    race(table.unwrap()).await;
 }

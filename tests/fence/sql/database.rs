@@ -151,6 +151,48 @@ impl<DB: Server> Database<DB> {
     }
 }
 
+/// How a driver carries out statements without parameters: the same in each, and a macro, since sqlx's
+/// executors are of one database each.
+macro_rules! plain_statements {
+    ($connection:ty) => {
+        async fn run(connection: &mut $connection, sql: &str) -> sqlx::Result<()> {
+            let sql = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
+            sql.execute(connection).await.map(drop)
+        }
+
+        async fn count(connection: &mut $connection, sql: &str) -> sqlx::Result<u64> {
+            let done = connection.execute(AssertSqlSafe(sql.to_owned())).await?;
+            Ok(done.rows_affected())
+        }
+
+        async fn texts(connection: &mut $connection, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
+            let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
+            Ok(rows.iter().map(shown).collect())
+        }
+
+        async fn numbers(connection: &mut $connection, sql: &str) -> sqlx::Result<Vec<Vec<i64>>> {
+            let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
+            let row = |row: &<Self as sqlx::Database>::Row| {
+                (0..row.len()).map(|n| row.try_get(n)).collect()
+            };
+            rows.iter().map(row).collect()
+        }
+    };
+}
+
+impl Database<MySql> {
+    /// With a bank in it, on a server that is not known to refuse old snapshots itself.
+    pub(crate) async fn old() -> Option<Self> {
+        let url = databases::old_mariadb()?.fresh("bank").await;
+        let database = Self {
+            options: url.parse().unwrap(),
+            _directory: None,
+        };
+        database.run(MySql::BANK).await;
+        Some(database)
+    }
+}
+
 impl Server for Sqlite {
     type Number = i64;
     type Text = String;
@@ -187,26 +229,7 @@ impl Server for Sqlite {
         connection.begin_with(level).await
     }
 
-    async fn run(connection: &mut SqliteConnection, sql: &str) -> sqlx::Result<()> {
-        let sql = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        sql.execute(connection).await.map(drop)
-    }
-
-    async fn count(connection: &mut SqliteConnection, sql: &str) -> sqlx::Result<u64> {
-        let done = connection.execute(AssertSqlSafe(sql.to_owned())).await?;
-        Ok(done.rows_affected())
-    }
-
-    async fn texts(connection: &mut SqliteConnection, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
-        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
-        Ok(rows.iter().map(shown).collect())
-    }
-
-    async fn numbers(connection: &mut SqliteConnection, sql: &str) -> sqlx::Result<Vec<Vec<i64>>> {
-        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
-        let row = |row: &sqlx::sqlite::SqliteRow| (0..row.len()).map(|n| row.try_get(n)).collect();
-        rows.iter().map(row).collect()
-    }
+    plain_statements!(SqliteConnection);
 }
 
 impl Server for Postgres {
@@ -244,26 +267,7 @@ impl Server for Postgres {
         connection.begin_with(AssertSqlSafe(begin)).await
     }
 
-    async fn run(connection: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
-        let sql = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        sql.execute(connection).await.map(drop)
-    }
-
-    async fn count(connection: &mut PgConnection, sql: &str) -> sqlx::Result<u64> {
-        let done = connection.execute(AssertSqlSafe(sql.to_owned())).await?;
-        Ok(done.rows_affected())
-    }
-
-    async fn texts(connection: &mut PgConnection, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
-        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
-        Ok(rows.iter().map(shown).collect())
-    }
-
-    async fn numbers(connection: &mut PgConnection, sql: &str) -> sqlx::Result<Vec<Vec<i64>>> {
-        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
-        let row = |row: &sqlx::postgres::PgRow| (0..row.len()).map(|n| row.try_get(n)).collect();
-        rows.iter().map(row).collect()
-    }
+    plain_statements!(PgConnection);
 }
 
 impl Server for MySql {
@@ -300,26 +304,7 @@ impl Server for MySql {
         connection.begin().await
     }
 
-    async fn run(connection: &mut MySqlConnection, sql: &str) -> sqlx::Result<()> {
-        let sql = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        sql.execute(connection).await.map(drop)
-    }
-
-    async fn count(connection: &mut MySqlConnection, sql: &str) -> sqlx::Result<u64> {
-        let done = connection.execute(AssertSqlSafe(sql.to_owned())).await?;
-        Ok(done.rows_affected())
-    }
-
-    async fn texts(connection: &mut MySqlConnection, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
-        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
-        Ok(rows.iter().map(shown).collect())
-    }
-
-    async fn numbers(connection: &mut MySqlConnection, sql: &str) -> sqlx::Result<Vec<Vec<i64>>> {
-        let rows = connection.fetch_all(AssertSqlSafe(sql.to_owned())).await?;
-        let row = |row: &sqlx::mysql::MySqlRow| (0..row.len()).map(|n| row.try_get(n)).collect();
-        rows.iter().map(row).collect()
-    }
+    plain_statements!(MySqlConnection);
 }
 
 /// The cells of a row: whole numbers, and else what can be read as text.

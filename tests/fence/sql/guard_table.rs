@@ -13,6 +13,7 @@ use crate::sql::{
 };
 
 on_each_database!(
+    and_old;
     the_mark_commits_with_the_callers_writes_or_not_at_all,
     a_crash_between_check_and_write_leaves_neither,
     a_stale_token_ends_the_transaction_by_a_question_mark,

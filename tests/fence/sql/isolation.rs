@@ -6,7 +6,7 @@ use fencepost::fence::{
     Verdict,
     sql::{GuardTable, SqlError, WriteOutcome},
 };
-use sqlx::{Connection as _, MySql};
+use sqlx::Connection as _;
 use tokio::sync::Barrier;
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
 use crate::scene::{ACCOUNT, resource, rules, sequencer, sequencer_for};
 
 on_each_database!(
+    and_old;
     an_admitted_transaction_finishes_before_a_newer_one_is_admitted,
     what_is_read_after_being_fenced_is_never_older_than_the_last_admission,
     a_write_that_waited_for_a_newer_one_is_refused,
@@ -23,10 +24,10 @@ on_each_database!(
     two_resources_in_opposite_orders_end_in_an_error_that_may_be_retried,
 );
 
-const BALANCE: &str = "SELECT balance FROM accounts WHERE id = 1";
+pub(super) const BALANCE: &str = "SELECT balance FROM accounts WHERE id = 1";
 
 /// A whole transaction under a grant.
-async fn admitted<DB: Server>(
+pub(super) async fn admitted<DB: Server>(
     guard: &GuardTable<DB>,
     connection: &mut DB::Connection,
     value: u64,
@@ -121,65 +122,6 @@ async fn what_is_read_after_being_fenced_is_never_older_than_the_last_admission<
             }
         }
     }
-}
-
-/// The control for the one before: that MySQL's snapshot really is of the time before, even for who
-/// holds the lock of the newest mark, and what is said of it.
-#[tokio::test]
-async fn at_repeatable_read_mysql_reads_on_from_the_old_snapshot() {
-    let Some(database) = Database::<MySql>::new().await else {
-        return;
-    };
-    let guard = database.marks(rules()).await;
-    let (mut slow, mut quick) = (database.connect().await, database.connect().await);
-    for equal in [2, 2] {
-        let mut tx = MySql::begin(&mut slow, "REPEATABLE READ").await.unwrap();
-        let before = MySql::numbers(&mut tx, BALANCE).await.unwrap();
-        let spend = "UPDATE accounts SET balance = balance + 1 WHERE id = 1";
-        admitted(&guard, &mut quick, equal).await.unwrap();
-        MySql::run(&mut quick, spend).await.unwrap();
-        let raise = "UPDATE fencing_marks SET token = 3 WHERE token <= 3";
-        let mut savepoint = tx.begin().await.unwrap();
-        assert_eq!(MySql::count(&mut savepoint, raise).await.unwrap(), 1);
-        let after = MySql::numbers(&mut savepoint, BALANCE).await.unwrap();
-        assert_eq!(
-            after, before,
-            "a raised mark alone does not protect what is read"
-        );
-        savepoint.rollback().await.unwrap();
-        let refused = guard.fenced(&mut tx, &sequencer(3)).await.unwrap_err();
-        assert!(matches!(refused, SqlError::Isolation { .. }), "{refused}");
-        assert!(
-            refused.to_string().contains("before the first read"),
-            "{refused}"
-        );
-        tx.rollback().await.unwrap();
-    }
-    // A stale token is told so, whatever the snapshot.
-    let mut tx = MySql::begin(&mut slow, "REPEATABLE READ").await.unwrap();
-    MySql::numbers(&mut tx, BALANCE).await.unwrap();
-    admitted(&guard, &mut quick, 9).await.unwrap();
-    let verdict = guard.fenced(&mut tx, &sequencer(8)).await.unwrap();
-    assert!(matches!(verdict, Verdict::Stale { .. }), "{verdict:?}");
-}
-
-/// MariaDB can be told to fail on such snapshots itself; its error may be retried, too.
-#[tokio::test]
-async fn where_mariadb_itself_refuses_old_snapshots_its_error_may_be_retried() {
-    let Some(database) = Database::<MySql>::new().await else {
-        return;
-    };
-    let guard = database.marks(rules()).await;
-    let (mut slow, mut quick) = (database.connect().await, database.connect().await);
-    admitted(&guard, &mut quick, 1).await.unwrap();
-    let strict = "SET SESSION innodb_snapshot_isolation = ON";
-    MySql::run(&mut slow, strict).await.unwrap();
-    let mut tx = MySql::begin(&mut slow, "REPEATABLE READ").await.unwrap();
-    MySql::numbers(&mut tx, BALANCE).await.unwrap();
-    admitted(&guard, &mut quick, 2).await.unwrap();
-    let refused = guard.fenced(&mut tx, &sequencer(3)).await.unwrap_err();
-    assert!(refused.to_string().contains("1020"), "{refused}");
-    assert!(refused.may_retry(), "{refused}");
 }
 
 /// A late statement that had to wait for the row meets the row as it is then.

@@ -23,6 +23,7 @@ const WRITERS: u64 = 5;
 const ROUNDS: u64 = 8;
 
 on_each_database!(
+    and_old;
     racing_connections_write_a_row_in_rising_order,
     racing_transactions_write_a_row_in_rising_order,
     racing_transactions_write_behind_a_mark_in_rising_order,
