@@ -1,6 +1,6 @@
 //! A private MariaDB, which stands for MySQL's dialect, too.
 
-use std::os::unix::net::UnixStream;
+use std::{os::unix::net::UnixStream, path::PathBuf};
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
@@ -14,6 +14,8 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Mariadb {
     server: Private,
+    dump: Option<PathBuf>,
+    client: Option<PathBuf>,
 }
 
 impl Mariadb {
@@ -61,15 +63,65 @@ impl Mariadb {
             "--innodb-buffer-pool-size=64M".to_owned(),
         ];
         options.extend(more.iter().map(|&option| option.to_owned()));
-        if sync == Sync::Never {
-            options.push("--innodb-flush-log-at-trx-commit=0".to_owned());
+        let flushed = match sync {
+            Sync::Never => 0,
+            Sync::Written => 2,
+            Sync::EachCommit => 1,
+        };
+        options.push(format!("--innodb-flush-log-at-trx-commit={flushed}"));
+        if sync != Sync::EachCommit {
             options.push("--innodb-flush-method=nosync".to_owned());
         }
         let words = with(place.words(&mariadbd), &options);
         let server = place.serve(&words, "KILL", |directory| {
             UnixStream::connect(directory.join("socket")).is_ok()
         });
-        Some(Self { server })
+        let client = |name| program(name, &["/usr/bin", "/usr/local/bin"]);
+        Some(Self {
+            server,
+            dump: client("mariadb-dump"),
+            client: client("mariadb"),
+        })
+    }
+
+    /// Ends the server at once, with what was in its memory, and starts it again.
+    pub(crate) fn crash(&self) {
+        self.server.crash(|| ());
+    }
+
+    /// Writes the database of this URL down as statements, as it is at one moment, in place of any
+    /// earlier copy.
+    pub(crate) fn back_up(&self, url: &str) {
+        let arguments = [
+            "--no-defaults",
+            &self.socket(),
+            "--user=root",
+            "--single-transaction",
+            "--add-drop-database",
+            "--result-file=backup.sql",
+            "--databases",
+            database(url),
+        ];
+        let dump = self.dump.as_ref().expect("mariadb-dump is installed");
+        self.server.run(dump, &arguments);
+    }
+
+    /// Drops the database that was written down, and makes it again from that.
+    pub(crate) fn restore(&self) {
+        let source = ["--execute", "source backup.sql"];
+        let arguments = ["--no-defaults", &self.socket(), "--user=root"];
+        let client = self
+            .client
+            .as_ref()
+            .expect("the client mariadb is installed");
+        self.server.run(client, &[&arguments[..], &source].concat());
+    }
+
+    fn socket(&self) -> String {
+        format!(
+            "--socket={}",
+            self.server.directory().join("socket").display()
+        )
     }
 
     /// Makes an empty database and gives its URL.
@@ -98,4 +150,10 @@ impl Mariadb {
             socket.display()
         )
     }
+}
+
+/// The name of the database in a URL of ours.
+fn database(url: &str) -> &str {
+    let path = url.split('?').next().unwrap_or(url);
+    path.rsplit('/').next().unwrap_or(path)
 }

@@ -10,8 +10,8 @@
 //! returns. Where `CI` is set that is a panic: in the gate a skip is a failure.
 //!
 //! Servers for tests do not sync ([`Sync::Never`]): what a race between connections does is decided in
-//! memory, and no test here cuts the power. Benches want [`Sync::EachCommit`], and start one of their
-//! own with `Postgres::start` or `Mariadb::start`.
+//! memory, and no test here cuts the power. Whoever wants another [`Sync`], or a server that crashes
+//! and is put back to a backup, starts one of its own with `Postgres::start` or `Mariadb::start`.
 #![allow(
     dead_code,
     reason = "several test binaries include this folder, and not each asks for every server"
@@ -37,6 +37,9 @@ pub(crate) use self::{mariadb::Mariadb, postgres::Postgres, redis::Redis};
 pub(crate) enum Sync {
     /// For races and stories: nothing here survives its test.
     Never,
+    /// A commit is with the operating system before it is acknowledged: it outlives a crash of the
+    /// server, though none of the machine.
+    Written,
     /// As a server in production: a commit is on disk before it is acknowledged.
     EachCommit,
 }
@@ -73,7 +76,7 @@ pub(crate) fn redis() -> Option<&'static Redis> {
 }
 
 /// Says that a test is skipped, or fails where nothing may be skipped.
-fn or_skip<S>(what: &str, server: Option<S>) -> Option<S> {
+pub(crate) fn or_skip<S>(what: &str, server: Option<S>) -> Option<S> {
     if server.is_none() {
         let skipped = format!("skipped: {what} is not installed on this machine");
         assert!(std::env::var_os("CI").is_none(), "{skipped}");

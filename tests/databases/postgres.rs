@@ -1,6 +1,10 @@
 //! A private PostgreSQL.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+};
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
@@ -14,6 +18,8 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Postgres {
     server: Private,
+    /// Beside the server's own program.
+    basebackup: PathBuf,
 }
 
 impl Postgres {
@@ -47,12 +53,11 @@ impl Postgres {
             // In the data directory, so that nothing is left in /dev/shm.
             "dynamic_shared_memory_type=mmap",
         ];
+        if sync != Sync::EachCommit {
+            settings.extend(["fsync=off", "full_page_writes=off"]);
+        }
         if sync == Sync::Never {
-            settings.extend([
-                "fsync=off",
-                "synchronous_commit=off",
-                "full_page_writes=off",
-            ]);
+            settings.push("synchronous_commit=off");
         }
         let mut words = with(place.words(&postgres), &["-D", &data]);
         for setting in settings {
@@ -60,12 +65,36 @@ impl Postgres {
         }
         // SIGQUIT is PostgreSQL's immediate shutdown: the postmaster ends its children and goes. A
         // SIGKILL would leave them behind for a moment.
-        let server = place.serve(&words, "QUIT", |directory| {
-            // The last line of this file is what pg_ctl waits for, too.
-            let pid = fs::read_to_string(directory.join("data/postmaster.pid"));
-            pid.is_ok_and(|pid| pid.lines().last().is_some_and(|l| l.trim() == "ready"))
+        let server = place.serve(&words, "QUIT", ready);
+        let basebackup = postgres.with_file_name("pg_basebackup");
+        Some(Self { server, basebackup })
+    }
+
+    /// Ends the server at once, with its children and what was in their memory, and starts it again.
+    pub(crate) fn crash(&self) {
+        self.server.crash(|| ());
+    }
+
+    /// Copies the server's files while it runs, in place of any earlier copy.
+    pub(crate) fn back_up(&self) {
+        let backup = self.server.directory().join("backup");
+        // There is none the first time.
+        let _ = fs::remove_dir_all(&backup);
+        let directory = self.server.directory().display().to_string();
+        let backup = backup.display().to_string();
+        let arguments = ["-h", &directory, "-U", "postgres", "-D", &backup];
+        let quick = ["--checkpoint=fast", "--no-sync", "--no-manifest"];
+        self.server
+            .run(&self.basebackup, &[&arguments[..], &quick].concat());
+    }
+
+    /// Puts the copied files in the place of the server's own: all databases go back.
+    pub(crate) fn restore(&self) {
+        let path = |name: &str| self.server.directory().join(name);
+        self.server.crash(|| {
+            fs::remove_dir_all(path("data")).expect("a server that ended lets its files go");
+            fs::rename(path("backup"), path("data")).expect("a backup was taken");
         });
-        Some(Self { server })
     }
 
     /// Makes an empty database and gives its URL, which libpq takes, too.
@@ -89,4 +118,12 @@ impl Postgres {
         let directory = self.server.directory().display();
         format!("postgres://postgres@localhost/{database}?host={directory}")
     }
+}
+
+/// The last line of this file is what `pg_ctl` waits for, too. The file of a server that crashed may
+/// still say so, but there nobody listens.
+fn ready(directory: &Path) -> bool {
+    let pid = fs::read_to_string(directory.join("data/postmaster.pid"));
+    pid.is_ok_and(|pid| pid.lines().last().is_some_and(|l| l.trim() == "ready"))
+        && UnixStream::connect(directory.join(".s.PGSQL.5432")).is_ok()
 }

@@ -31,6 +31,8 @@ impl Redis {
         let databases = DATABASES.to_string();
         let (append, fsync) = match sync {
             Sync::Never => ("no", "no"),
+            // Redis writes to its log before it answers; how often that is synced is another thing.
+            Sync::Written => ("yes", "no"),
             Sync::EachCommit => ("yes", "always"),
         };
         let words = with(

@@ -24,7 +24,7 @@ use super::{
 
 /// Where marks are: in the rows, or in a table beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Guarding {
+pub(super) enum Guarding {
     Rows,
     Table,
 }
@@ -32,26 +32,26 @@ enum Guarding {
 /// How often a write is repeated that a database rolled back for another's sake.
 const ATTEMPTS_MAX: u32 = 100;
 
-struct Database<DB> {
-    guarding: Guarding,
-    equal: EqualTokens,
+pub(super) struct Database<DB> {
+    pub(super) guarding: Guarding,
+    pub(super) equal: EqualTokens,
     /// What a connection says first, such as its isolation level.
-    says: &'static str,
-    dialect: PhantomData<fn() -> DB>,
+    pub(super) says: &'static str,
+    pub(super) dialect: PhantomData<fn() -> DB>,
 }
 
-struct DatabasePlace<DB> {
-    base: Base,
+pub(super) struct DatabasePlace<DB> {
+    pub(super) base: Base,
     guarding: Guarding,
     equal: EqualTokens,
     says: &'static str,
     dialect: PhantomData<fn() -> DB>,
 }
 
-struct DatabaseHandle<DB: Server> {
-    connection: DB::Connection,
+pub(super) struct DatabaseHandle<DB: Server> {
+    pub(super) connection: DB::Connection,
     rows: GuardedTable<DB>,
-    marks: GuardTable<DB>,
+    pub(super) marks: GuardTable<DB>,
     guarding: Guarding,
 }
 
@@ -83,6 +83,13 @@ impl<DB: Server> Subject for Database<DB> {
 
     async fn place(&self) -> Result<DatabasePlace<DB>, Fault> {
         let base = DB::fresh().await.ok_or("there is no server")?;
+        self.place_in(base).await
+    }
+}
+
+impl<DB: Server> Database<DB> {
+    /// Makes the tables in an empty database.
+    pub(super) async fn place_in(&self, base: Base) -> Result<DatabasePlace<DB>, Fault> {
         let mut connection = DB::connect(&base).await?;
         DB::make(&mut connection).await?;
         GuardTable::<DB>::create(&mut connection, "marks", rules(self.equal)).await?;
@@ -198,7 +205,7 @@ impl<DB: Server> DatabaseHandle<DB> {
 }
 
 /// A database takes a thousand times as long as memory; what is tried is the same.
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     let settings = Settings::default().patience(Duration::from_millis(8));
     settings.interleavings_max(35).rounds(6).resources(30)
 }

@@ -20,6 +20,20 @@ pub(super) struct Base {
     directory: Option<tempfile::TempDir>,
 }
 
+impl Base {
+    /// A database on a server.
+    pub(super) fn at(url: String) -> Self {
+        Self {
+            url,
+            directory: None,
+        }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
 type Answered<T> = Result<T, SqlError>;
 
 /// A database and a table `documents` in it: resource, value, fencing_token.
@@ -151,8 +165,7 @@ server!(
 server!(
     Postgres,
     fresh: async {
-        let url = databases::postgres()?.fresh("conformance").await;
-        Some(Base { url, directory: None })
+        Some(Base::at(databases::postgres()?.fresh("conformance").await))
     },
     backed_up: false,
     make: "CREATE TABLE documents (resource TEXT NOT NULL PRIMARY KEY, value BIGINT NOT NULL,
@@ -166,8 +179,7 @@ server!(
 server!(
     MySql,
     fresh: async {
-        let url = databases::mariadb()?.fresh("conformance").await;
-        Some(Base { url, directory: None })
+        Some(Base::at(databases::mariadb()?.fresh("conformance").await))
     },
     backed_up: false,
     make: "CREATE TABLE documents (
@@ -221,6 +233,7 @@ fn url_of(directory: &tempfile::TempDir) -> String {
     format!("sqlite://{}/data.db?mode=rwc", directory.path().display())
 }
 
+/// The shared server is other tests', too: `restarted` has servers of its own for this.
 async fn never_backed_up(_: &Base) -> Result<(), Fault> {
     Err("not backed up here".into())
 }

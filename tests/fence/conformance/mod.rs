@@ -4,6 +4,7 @@ mod databases;
 mod dialects;
 mod ours;
 mod reports;
+mod restarted;
 mod service;
 mod shelf;
 mod stores;
