@@ -22,6 +22,7 @@ mod job_queue;
 mod memory;
 mod model;
 mod objects;
+mod own_servers;
 mod private_servers;
 mod promise;
 mod redis;

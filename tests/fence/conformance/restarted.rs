@@ -1,8 +1,5 @@
 //! Our guards in PostgreSQL and MariaDB on servers of their own that crash, and that are put back to a
 //! backup; and guards with one mistake each that only shows there.
-//!
-//! Acknowledged commits must outlive the crash, so these servers write each commit before they
-//! acknowledge it, as the servers for races do not.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -26,66 +23,7 @@ use super::{
     dialects::{Base, Server},
     ours::rules,
 };
-use crate::databases::{self, Mariadb, Sync};
-
-/// A dialect with a server that a test can have to itself.
-trait Own: Server {
-    type Running: Send + std::marker::Sync + 'static;
-
-    fn start() -> Option<Self::Running>;
-    fn fresh_on(running: &Self::Running) -> impl Future<Output = String> + Send;
-    fn crash(running: &Self::Running);
-    fn back_up_on(running: &Self::Running, url: &str);
-    fn restore_on(running: &Self::Running);
-}
-
-impl Own for Postgres {
-    type Running = databases::Postgres;
-
-    fn start() -> Option<Self::Running> {
-        databases::or_skip("PostgreSQL", databases::Postgres::start(Sync::Written))
-    }
-
-    async fn fresh_on(running: &Self::Running) -> String {
-        running.fresh("restarted").await
-    }
-
-    fn crash(running: &Self::Running) {
-        running.crash();
-    }
-
-    fn back_up_on(running: &Self::Running, _: &str) {
-        running.back_up();
-    }
-
-    fn restore_on(running: &Self::Running) {
-        running.restore();
-    }
-}
-
-impl Own for MySql {
-    type Running = Mariadb;
-
-    fn start() -> Option<Mariadb> {
-        databases::or_skip("MariaDB", Mariadb::start(Sync::Written))
-    }
-
-    async fn fresh_on(running: &Mariadb) -> String {
-        running.fresh("restarted").await
-    }
-
-    fn crash(running: &Mariadb) {
-        running.crash();
-    }
-
-    fn back_up_on(running: &Mariadb, url: &str) {
-        running.back_up(url);
-    }
-
-    fn restore_on(running: &Mariadb) {
-        running.restore();
-    }
-}
+use crate::own_servers::Own;
 
 /// What is wrong with the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,20 +35,20 @@ enum Mistake {
     TwoTransactions,
 }
 
-struct OnOwnServer<DB: Own> {
+struct OnOwnServer<DB: Server + Own> {
     database: Database<DB>,
     running: Arc<DB::Running>,
     mistake: Mistake,
 }
 
-struct OwnPlace<DB: Own> {
+struct OwnPlace<DB: Server + Own> {
     database: DatabasePlace<DB>,
     running: Arc<DB::Running>,
     mistake: Mistake,
     remembered: Arc<MemoryGuard>,
 }
 
-struct OwnHandle<DB: Own> {
+struct OwnHandle<DB: Server + Own> {
     inner: DatabaseHandle<DB>,
     mistake: Mistake,
     remembered: Arc<MemoryGuard>,
@@ -120,7 +58,7 @@ fn remembered() -> Arc<MemoryGuard> {
     Arc::new(MemoryGuard::new(rules(EqualTokens::MayWriteAgain)))
 }
 
-impl<DB: Own> Subject for OnOwnServer<DB> {
+impl<DB: Server + Own> Subject for OnOwnServer<DB> {
     type Place = OwnPlace<DB>;
 
     fn profile(&self) -> Profile {
@@ -138,7 +76,7 @@ impl<DB: Own> Subject for OnOwnServer<DB> {
     }
 }
 
-impl<DB: Own> Place for OwnPlace<DB> {
+impl<DB: Server + Own> Place for OwnPlace<DB> {
     type Handle = OwnHandle<DB>;
 
     async fn open(&self) -> Result<OwnHandle<DB>, Fault> {
@@ -169,7 +107,7 @@ impl<DB: Own> Place for OwnPlace<DB> {
     }
 }
 
-impl<DB: Own> Handle for OwnHandle<DB> {
+impl<DB: Server + Own> Handle for OwnHandle<DB> {
     async fn write(&mut self, write: &Write, steps: &mut Steps) -> Result<Answer, Fault> {
         if self.mistake == Mistake::None {
             return self.inner.write(write, steps).await;
@@ -198,7 +136,7 @@ impl<DB: Own> Handle for OwnHandle<DB> {
     }
 }
 
-impl<DB: Own> OwnHandle<DB> {
+impl<DB: Server + Own> OwnHandle<DB> {
     async fn raise_by_itself(&mut self, sequencer: &Sequencer) -> Result<Verdict, Fault> {
         let begun = self.inner.connection.begin().await;
         let mut transaction: Transaction<'_, DB> = begun.map_err(SqlError::from)?;
@@ -215,7 +153,7 @@ const ENDINGS: [Case; 3] = [
     Case::RestoredBackup,
 ];
 
-fn on<DB: Own>(
+fn on<DB: Server + Own>(
     running: &Arc<DB::Running>,
     guarding: Guarding,
     equal: EqualTokens,
@@ -234,7 +172,7 @@ fn on<DB: Own>(
 }
 
 /// Both kinds of guard; each policy is tried with one of them, for the sake of time.
-async fn outlive_a_crash_and_a_restore<DB: Own>() {
+async fn outlive_a_crash_and_a_restore<DB: Server + Own>() {
     let Some(running) = DB::start().map(Arc::new) else {
         return;
     };
@@ -256,7 +194,7 @@ async fn outlive_a_crash_and_a_restore<DB: Own>() {
     }
 }
 
-async fn mistakes_are_caught<DB: Own>() {
+async fn mistakes_are_caught<DB: Server + Own>() {
     let Some(running) = DB::start().map(Arc::new) else {
         return;
     };

@@ -2,6 +2,7 @@
 
 mod leases;
 mod races;
+mod restarts;
 mod tokens;
 
 use std::{str::FromStr as _, time::Duration};
