@@ -2,6 +2,7 @@
 
 mod databases;
 mod dialects;
+mod grpc;
 mod ours;
 mod reports;
 mod restarted;

@@ -31,11 +31,46 @@ use super::ours::{BOTH, bank, conforms, profile, rules};
 use crate::http::scene::{Plain, Served, plain, whole};
 
 /// What stands behind the door.
-enum Behind {
+pub(super) enum Behind {
     /// A store that is fenced itself: the write carries the token.
     Fenced(FencedResource<MemoryStore<u32>>),
     /// Numbers that are written some time after the door let the request in.
     Plain(Mutex<BTreeMap<ResourceName, u32>>),
+}
+
+impl Behind {
+    pub(super) fn new(fenced: bool, equal: EqualTokens) -> Arc<Self> {
+        Arc::new(match fenced {
+            true => Self::Fenced(FencedResource::new(MemoryStore::new(), rules(equal))),
+            false => Self::Plain(Mutex::default()),
+        })
+    }
+
+    pub(super) async fn write(
+        &self,
+        resource: &ResourceName,
+        value: u32,
+        admitted: &Sequencer,
+    ) -> Applied {
+        match self {
+            Self::Fenced(values) => values.apply(resource, &value, admitted).await.unwrap(),
+            Self::Plain(values) => {
+                // Every other write is slow on its way from the door to the store.
+                for _ in 0..if value.is_multiple_of(2) { 0 } else { 100 } {
+                    tokio::task::yield_now().await;
+                }
+                values.lock().await.insert(resource.clone(), value);
+                Applied::Accepted
+            }
+        }
+    }
+
+    pub(super) async fn read(&self, resource: &ResourceName) -> Option<u32> {
+        match self {
+            Self::Fenced(values) => values.store().read(resource).and_then(|(value, _)| value),
+            Self::Plain(values) => values.lock().await.get(resource).copied(),
+        }
+    }
 }
 
 struct Service {
@@ -62,40 +97,24 @@ async fn put(
     value: String,
 ) -> Response<String> {
     let value: u32 = value.parse().unwrap();
-    let resource = &admitted.resource;
-    match &*behind {
-        Behind::Fenced(values) => {
-            let applied = values.apply(resource, &value, &admitted).await.unwrap();
-            match applied {
-                Applied::Accepted => Response::default(),
-                Applied::Stale {
-                    presented,
-                    required,
-                } => StaleAnswer {
-                    presented,
-                    required,
-                }
-                .to_response(),
-                Applied::Foreign(foreign) => panic!("it came through the door: {foreign}"),
-            }
+    let applied = behind.write(&admitted.resource, value, &admitted).await;
+    match applied {
+        Applied::Accepted => Response::default(),
+        Applied::Stale {
+            presented,
+            required,
+        } => StaleAnswer {
+            presented,
+            required,
         }
-        Behind::Plain(values) => {
-            // Every other write is slow on its way from the door to the store.
-            for _ in 0..if value.is_multiple_of(2) { 0 } else { 100 } {
-                tokio::task::yield_now().await;
-            }
-            values.lock().await.insert(resource.clone(), value);
-            Response::default()
-        }
+        .to_response(),
+        Applied::Foreign(foreign) => panic!("it came through the door: {foreign}"),
     }
 }
 
 async fn read(State(behind): Shared, Path(name): Path<String>) -> Response<String> {
     let resource = ResourceName::new(name).unwrap();
-    let value = match &*behind {
-        Behind::Fenced(values) => values.store().read(&resource).and_then(|(value, _)| value),
-        Behind::Plain(values) => values.lock().await.get(&resource).copied(),
-    };
+    let value = behind.read(&resource).await;
     let mut response = Response::new(value.map_or_else(String::new, |value| value.to_string()));
     if value.is_none() {
         *response.status_mut() = StatusCode::NOT_FOUND;
@@ -115,10 +134,6 @@ impl Subject for Service {
     }
 
     async fn place(&self) -> Result<ServicePlace, Fault> {
-        let behind = match self.fenced {
-            true => Behind::Fenced(FencedResource::new(MemoryStore::new(), rules(self.equal))),
-            false => Behind::Plain(Mutex::default()),
-        };
         // A request names its target in its path, and a token for another one is foreign there.
         let target = |request: &axum::http::request::Parts| {
             let name = request.uri.path().strip_prefix("/values/")?;
@@ -130,7 +145,7 @@ impl Subject for Service {
         let router = Router::new()
             .route("/values/{name}", get(read).put(put))
             .layer(layer)
-            .with_state(Arc::new(behind));
+            .with_state(Behind::new(self.fenced, self.equal));
         let served = Served::axum(router).await;
         Ok(ServicePlace { served })
     }

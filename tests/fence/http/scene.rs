@@ -218,11 +218,21 @@ where
     S::ResponseBody: http_body::Body<Data = Bytes> + Send + 'static,
     <S::ResponseBody as http_body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    call_by_grpc(client, Request::new(text.to_owned())).await
+}
+
+/// The same with metadata of the caller's own.
+pub(crate) async fn call_by_grpc<S>(
+    client: &mut Grpc<S>,
+    request: Request<String>,
+) -> Result<String, Status>
+where
+    S: tonic::client::GrpcService<tonic::body::Body>,
+    S::ResponseBody: http_body::Body<Data = Bytes> + Send + 'static,
+    <S::ResponseBody as http_body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let ready = client.ready().await;
     ready.map_err(|error| Status::unavailable(error.into().to_string()))?;
     let path = http::uri::PathAndQuery::from_static(METHOD);
-    let answer = client
-        .unary(Request::new(text.to_owned()), path, TextCodec)
-        .await?;
-    Ok(answer.into_inner())
+    Ok(client.unary(request, path, TextCodec).await?.into_inner())
 }
