@@ -18,6 +18,7 @@ pub struct Profile {
     pub(super) values: bool,
     pub(super) marks: bool,
     pub(super) target_apart: bool,
+    pub(super) door: bool,
     pub(super) durable: bool,
     pub(super) backed_up: bool,
 }
@@ -36,6 +37,7 @@ impl Profile {
             values: true,
             marks: true,
             target_apart: false,
+            door: false,
             durable: false,
             backed_up: false,
         }
@@ -88,6 +90,17 @@ impl Profile {
     #[must_use]
     pub fn names_target_apart(mut self) -> Self {
         self.target_apart = true;
+        self
+    }
+
+    /// A door with marks of its own stands before the guarded write, as a layer does before a service.
+    ///
+    /// A write that the door let in may be refused behind it, for a newer one that overtook it there.
+    /// It has raised the door's mark by then, and whoever is lower is rightly refused for that. Without
+    /// this, a refusal for a token that was itself refused counts as one without a cause.
+    #[must_use]
+    pub fn guards_its_door(mut self) -> Self {
+        self.door = true;
         self
     }
 

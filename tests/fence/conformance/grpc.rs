@@ -93,6 +93,7 @@ impl Subject for Service {
         profile(&name, self.equal)
             .missing_issuer(self.missing)
             .names_target_apart()
+            .guards_its_door()
             .without_marks()
     }
 

@@ -55,6 +55,10 @@ impl Sent<'_> {
         self.answer == Some(&Answer::Admitted)
     }
 
+    fn stale(&self) -> bool {
+        matches!(self.answer, Some(Answer::Stale { .. }))
+    }
+
     /// It was admitted, or nobody knows.
     fn may_have_happened(&self) -> bool {
         self.answer.is_none_or(|answer| *answer == Answer::Admitted)
@@ -120,8 +124,7 @@ impl<'h> History<'h> {
     }
 
     pub(super) fn refused(&self) -> usize {
-        let stale = |sent: &&Sent<'_>| matches!(sent.answer, Some(Answer::Stale { .. }));
-        self.writes.iter().filter(stale).count()
+        self.writes.iter().filter(|sent| sent.stale()).count()
     }
 
     pub(super) fn admitted(&self) -> usize {
@@ -177,9 +180,12 @@ impl<'h> History<'h> {
             (Some(required), EqualTokens::MayWriteAgain) => mark == required,
             (Some(required), EqualTokens::Once) => mark.get() + 1 == required.get(),
         };
+        // Refused behind the door, it has raised the mark of the door.
+        let raises =
+            |other: &Sent<'_>| other.may_have_happened() || (self.profile.door && other.stale());
         let cause = self.writes.iter().any(|other| {
             other.value != sent.value
-                && other.may_have_happened()
+                && raises(other)
                 && other.operation.start < sent.operation.end
                 && refuses(other.token)
                 && told(other.token)
