@@ -25,22 +25,11 @@ An UPDATE that does not name the token column looks like one that presents the r
 triggers cannot tell. With --equal-tokens refuse, every UPDATE must carry a higher token, and such a one is refused.";
 
 pub(super) fn apply(plan: &Enforcement) -> Script {
-    let table = plan.table.quoted();
-    let mut head =
-        format!("fencepost: refuse stale writers of {table} in the database itself.\n{LIMITS}");
-    if plan.equal == EqualTokens::MayWriteAgain {
-        head = head + "\n" + UNNAMED;
-    }
-    let mut script = Script::new(plan.dialect, head);
-    if plan.adds_column {
-        script.step(
-            "The row carries its token. 0: nobody has fenced this row yet.",
-            format!(
-                "ALTER TABLE {table} ADD COLUMN {} BIGINT NOT NULL DEFAULT 0",
-                plan.token.quoted()
-            ),
-        );
-    }
+    let limits = match plan.equal {
+        EqualTokens::MayWriteAgain => format!("{LIMITS}\n{UNNAMED}"),
+        EqualTokens::Once => LIMITS.to_owned(),
+    };
+    let mut script = plan.opening(&limits, "BIGINT");
     preflight(plan, &mut script);
     if plan.deletes == Deletes::KeepMark {
         kept_table(plan, &mut script);

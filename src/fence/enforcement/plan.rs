@@ -242,6 +242,22 @@ impl Enforcement {
         Ok(())
     }
 
+    /// How the script that makes the triggers begins: what they cannot do, and the token's column, of
+    /// the dialect's type for 64 bits.
+    pub(super) fn opening(&self, limits: &str, integer: &str) -> Script {
+        let (table, token) = (self.table.quoted(), self.token.quoted());
+        let head =
+            format!("fencepost: refuse stale writers of {table} in the database itself.\n{limits}");
+        let mut script = Script::new(self.dialect, head);
+        if self.adds_column {
+            script.step(
+                "The row carries its token. 0: nobody has fenced this row yet.",
+                format!("ALTER TABLE {table} ADD COLUMN {token} {integer} NOT NULL DEFAULT 0"),
+            );
+        }
+        script
+    }
+
     /// The head of the script that takes the triggers back.
     pub(super) fn undo_head(&self) -> String {
         format!(

@@ -31,19 +31,7 @@ const TRUNCATE: &str = "zz_fencepost_5_truncate";
 const KEEP: &str = "zz_fencepost_6_keep";
 
 pub(super) fn apply(plan: &Enforcement) -> Script {
-    let table = plan.table.quoted();
-    let head =
-        format!("fencepost: refuse stale writers of {table} in the database itself.\n{LIMITS}");
-    let mut script = Script::new(plan.dialect, head);
-    if plan.adds_column {
-        script.step(
-            "The row carries its token. 0: nobody has fenced this row yet.",
-            format!(
-                "ALTER TABLE {table} ADD COLUMN {} bigint NOT NULL DEFAULT 0",
-                plan.token.quoted()
-            ),
-        );
-    }
+    let mut script = plan.opening(LIMITS, "bigint");
     script.step(
         "Stops here, with nothing changed, unless the table has these columns and the token is a bigint NOT NULL.",
         preflight(plan),

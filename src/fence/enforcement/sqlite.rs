@@ -30,18 +30,7 @@ const PARTS: [&str; 7] = [
 
 pub(super) fn apply(plan: &Enforcement) -> Script {
     let table = plan.table.quoted();
-    let head =
-        format!("fencepost: refuse stale writers of {table} in the database itself.\n{LIMITS}");
-    let mut script = Script::new(plan.dialect, head);
-    if plan.adds_column {
-        script.step(
-            "The row carries its token. 0: nobody has fenced this row yet.",
-            format!(
-                "ALTER TABLE {table} ADD COLUMN {} INTEGER NOT NULL DEFAULT 0",
-                plan.token.quoted()
-            ),
-        );
-    }
+    let mut script = plan.opening(LIMITS, "INTEGER");
     preflight(plan, &mut script);
     for part in PARTS {
         script.step(
